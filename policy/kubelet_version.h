@@ -1,0 +1,32 @@
+// Which admission rules a kubelet version has: the only place that compares versions.
+#pragma once
+
+#include <compare>
+#include <string_view>
+
+namespace numafit::policy {
+
+// Major and minor of a kubelet ("v1.36.3", "1.35.4-gke.100", "v1.34"). A plain value.
+struct KubeletVersion {
+  int major = 1;
+  int minor = 37;
+
+  // The newest and the oldest version whose rules are known and judged by the oracle. A version
+  // outside is judged by the nearest of the two; IsKnown says so and explanations repeat it.
+  static constexpr int kOldestMinor = 34;
+  static constexpr int kNewestMinor = 37;
+
+  // An unreadable version is the newest.
+  static KubeletVersion Parse(std::string_view text);
+
+  [[nodiscard]] bool IsKnown() const {
+    return major == 1 && minor >= kOldestMinor && minor <= kNewestMinor;
+  }
+  // Device hints enumerate only NUMA nodes that carry a device of the resource
+  // (1.36: cm/devicemanager/topology_hints.go, kubernetes#138244); before, all of the machine's.
+  [[nodiscard]] bool HintsOverDeviceNodesOnly() const { return major > 1 || minor >= 36; }
+
+  constexpr auto operator<=>(const KubeletVersion&) const = default;
+};
+
+}  // namespace numafit::policy
