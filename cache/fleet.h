@@ -1,0 +1,135 @@
+// The fleet's state: what every node's kubelet holds or may hold.
+//
+// Inventory comes from a fleet file; Pods come from the API server's watch and count as predicted
+// usage from the moment they are bound, whoever bound them; a bind in flight is a reservation.
+//
+// What a kubelet will do with Pods that it has not admitted yet depends on their order, which is
+// not the order of the binds (kubernetes.md 2.9). A node therefore keeps every state that any order
+// can lead to; a further Pod is only let in when all of them admit it, and past a bound the node is
+// `settling` until its kubelet has shown that it admitted the Pods.
+//
+// Thread-safe. Readers take a shared lock for as long as they look and never wait for I/O.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "api/mutex.h"
+#include "api/objects.h"
+#include "cache/demand.h"
+#include "cache/fleet_file.h"
+#include "policy/alignment.h"
+#include "policy/topology.h"
+
+namespace numafit::cache {
+
+// One distinct (topology, knowledge) pair. Nodes in the same state share the object, so a question
+// is answered once per state. Immutable.
+struct NodeState {
+  std::uint64_t id = 0;  // unique in the process, never reused
+  std::shared_ptr<const policy::Topology> topology;
+  policy::NodeKnowledge knowledge;
+};
+
+// One Pod on a node, for explanations.
+struct PodOnNode {
+  std::string name;  // namespace/name
+  std::string uid;
+  bool reserved = false;  // a bind in flight
+  bool admitted = false;  // its kubelet has shown that it admitted it
+  policy::Demand demand;
+  // The same in every possible state, or empty when it is not.
+  policy::Holding held;
+};
+
+struct NodeView {
+  std::string name;
+  std::shared_ptr<const NodeState> state;  // null: no inventory for this node
+  std::vector<PodOnNode> pods;
+};
+
+class Fleet {
+ public:
+  struct Options {
+    DemandOptions demand;
+    // More possible states of a node than this and it is settling.
+    int max_states = 64;
+    // More Pods bound and not yet admitted by the kubelet than this and the node is settling.
+    int max_unadmitted = 5;
+  };
+
+  // `classes` is copied. Pods of the file count as admitted.
+  static absl::StatusOr<std::unique_ptr<Fleet>> FromFile(const FleetFile& file,
+                                                         const api::ResourceClasses& classes,
+                                                         Options options);
+  virtual ~Fleet() = default;
+
+  // --- from the API server's watch (kube::WatchHandlers) ---
+  // The complete set of Pods; those of the cluster that are not in it are gone. Reservations stay.
+  virtual void ReplacePods(const std::vector<api::Pod>& pods) = 0;
+  virtual void UpsertPod(const api::Pod& pod) = 0;
+  virtual void DeletePod(const api::Pod& pod) = 0;
+
+  // --- the gate (design 5) ---
+  // Re-admits `demand` on `node` against everything that is known and, when it fits, reserves it
+  // under `uid` in the same critical section. A uid that already holds a place on this node gets
+  // Fits without a second reservation; one that holds a place on another node is refused as
+  // kKubeletRefuses with its own message in `error`.
+  struct ReserveResult {
+    policy::Judgement judgement;
+    bool already_here = false;
+    std::string error;  // unknown node, bound elsewhere
+    // What to write into numafit.io/placement: JSON, one entry per container.
+    std::string placement;
+  };
+  virtual ReserveResult Reserve(std::string_view node, std::string_view uid,
+                                std::string_view pod_name, const policy::Demand& demand) = 0;
+  // The bind happened: the reservation becomes predicted usage (the watch will show the Pod).
+  virtual void Commit(std::string_view uid) = 0;
+  // The bind did not happen.
+  virtual void Release(std::string_view uid) = 0;
+
+  // --- readers ---
+  // Nodes are numbered 0..n-1 and keep their number for the life of the Fleet.
+  // The functions below that take a ReadGuard see one consistent state of each node while it lives.
+  class ReadGuard {
+   public:
+    explicit ReadGuard(const Fleet& fleet) : lock_(fleet.mutex_) {}
+
+   private:
+    api::ReaderLock lock_;
+  };
+  [[nodiscard]] virtual std::size_t size() const = 0;
+  // -1 when unknown. `hint` is tried first: pass the index expected next.
+  [[nodiscard]] virtual int FindNode(const ReadGuard&, std::string_view name, int hint) const = 0;
+  [[nodiscard]] virtual std::string_view NodeName(const ReadGuard&, int index) const = 0;
+  // Never null for a valid index.
+  [[nodiscard]] virtual const NodeState* State(const ReadGuard&, int index) const = 0;
+  // State ids by node index: a contiguous array for the hot path.
+  [[nodiscard]] virtual const std::uint64_t* StateIds(const ReadGuard&) const = 0;
+  // Copies, for explanations; takes its own lock.
+  [[nodiscard]] virtual std::vector<NodeView> Snapshot() const = 0;
+
+  struct Stats {
+    std::size_t nodes = 0;
+    std::size_t distinct_states = 0;
+    std::size_t settling_nodes = 0;
+    std::size_t pods = 0;
+    std::size_t reservations = 0;
+    // Pods that our model says their kubelet cannot have admitted (bound by others).
+    std::size_t contradictions = 0;
+  };
+  [[nodiscard]] virtual Stats stats() const = 0;
+
+ protected:
+  mutable api::SharedMutex mutex_;
+};
+
+}  // namespace numafit::cache
