@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and passes every test; ends with how long each part took.
+#   hack/test.sh          everything (what CI runs)
+#   hack/test.sh --quick  C++ unit tests only: seconds after a warm build
+#   hack/test.sh PART...  only these parts, in this order (see the list at the end)
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$ROOT"
+
+report=()
+run_part() {
+  local name=$1 begin end status=0
+  echo
+  echo "=== $name"
+  begin=$(date +%s)
+  # A subshell with its own errexit: a condition around the call would switch errexit off.
+  set +e
+  (set -e; "part_${name//-/_}")
+  status=$?
+  set -e
+  end=$(date +%s)
+  report+=("$(printf '%-10s %4d s  %s' "$name" $((end - begin)) "$([ $status -eq 0 ] && echo ok || echo FAILED)")")
+  [ $status -eq 0 ] || { print_report; exit 1; }
+}
+print_report() {
+  echo
+  echo "part       time"
+  printf '%s\n' "${report[@]}"
+}
+
+part_install() { hack/install.sh; }
+
+# Formatting of our C++ and gofmt of our Go.
+part_format() {
+  git ls-files -z -- '*.cc' '*.h' | xargs -0 clang-format-16 --dry-run -Werror
+  if command -v gofmt >/dev/null; then
+    local unformatted
+    unformatted=$(git ls-files -- '*.go' | xargs -r gofmt -l)
+    [ -z "$unformatted" ] || { echo "gofmt: $unformatted"; return 1; }
+  fi
+}
+
+part_unit() {
+  build dev
+  ctest --test-dir build/dev -j "$NUMAFIT_JOBS" --output-on-failure
+}
+
+part_asan() {
+  build asan
+  ctest --test-dir build/asan -j "$NUMAFIT_JOBS" --output-on-failure
+}
+
+# gRPC-free, absl::Mutex-free: no suppressions needed.
+part_tsan() {
+  build tsan
+  ctest --test-dir build/tsan -j "$NUMAFIT_JOBS" --output-on-failure
+}
+
+part_tidy() { hack/tidy.sh; }
+
+part_fuzz() { hack/fuzz.sh 15; }
+
+part_release() { build release; }
+
+# The main job, as a newcomer runs it.
+part_run() { hack/run.sh; }
+
+part_oracle() {
+  need_go
+  hack/oracle.sh --ci
+}
+
+part_lab() {
+  need_go
+  hack/lab.sh test
+}
+
+all_parts=(install format release run unit asan tsan tidy fuzz oracle lab)
+case "${1:-}" in
+  --quick)
+    hack/install.sh
+    build dev
+    exec ctest --test-dir build/dev -j "$NUMAFIT_JOBS" -L unit --output-on-failure
+    ;;
+  -h|--help) sed -n '2,5p' "$0" | sed 's/^# \?//'; echo "parts: ${all_parts[*]}"; exit 0 ;;
+  "") parts=("${all_parts[@]}") ;;
+  *) parts=("$@") ;;
+esac
+for part in "${parts[@]}"; do
+  declare -F "part_${part//-/_}" >/dev/null || { echo "test.sh: no part '$part'; parts: ${all_parts[*]}" >&2; exit 2; }
+  run_part "$part"
+done
+print_report
