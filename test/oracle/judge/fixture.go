@@ -1,0 +1,120 @@
+package judge
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"numafit.io/numafit/test/oracle/form"
+	"numafit.io/numafit/test/oracle/generate"
+	"numafit.io/numafit/test/oracle/kubelet"
+)
+
+// Fixture is a case in which kubelet and mirror once differed, and what the
+// real kubelets answered. The case carries what was observed.
+type Fixture struct {
+	Note       string                 `json:"note"`
+	Case       *form.Case             `json:"case"`
+	Kubernetes map[string]form.Answer `json:"kubernetes"`
+}
+
+func store(dir string, d *disagreement) (string, error) {
+	bare := d.c.WithObserved(nil)
+	bare.ID, bare.KubeletVersion = nil, ""
+	sum := sha256.Sum256(form.Line(bare))
+	path := filepath.Join(dir, hex.EncodeToString(sum[:6])+".json")
+	real := d.real
+	real.ID = nil
+	f := Fixture{Note: d.problem, Case: d.c.WithObserved(d.real.Steps), Kubernetes: map[string]form.Answer{kubelet.Minor: real}}
+	if old, err := read(path); err == nil {
+		for minor, a := range old.Kubernetes {
+			if minor != kubelet.Minor {
+				f.Kubernetes[minor] = a
+			}
+		}
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(f); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+func read(path string) (*Fixture, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fixture{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(f); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if f.Case == nil {
+		return nil, fmt.Errorf("%s: no case", path)
+	}
+	return f, nil
+}
+
+// CheckFixtures asks the mirror every stored case, against the stored answers
+// and, when this program holds a kubelet, against a fresh one.
+func CheckFixtures(command, dir string) (Tally, error) {
+	var t Tally
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return t, err
+	}
+	slices.Sort(paths)
+	m, err := startMirror(command)
+	if err != nil {
+		return t, err
+	}
+	defer m.stop()
+	for _, path := range paths {
+		f, err := read(path)
+		if err != nil {
+			return t, err
+		}
+		for _, minor := range sorted(f.Kubernetes) {
+			m.checkFixture(path, f.Case, minor, f.Kubernetes[minor], &t)
+		}
+		if kubelet.Minor != "" {
+			bare := f.Case.WithObserved(nil)
+			bare.KubeletVersion = generate.Versions[kubelet.Minor]
+			m.checkFixture(path, bare, kubelet.Minor, kubelet.Run(bare, nil), &t)
+		}
+	}
+	return t, nil
+}
+
+func (m *mirror) checkFixture(path string, c *form.Case, minor string, real form.Answer, t *Tally) {
+	again := *c.WithObserved(real.Steps)
+	again.KubeletVersion = generate.Versions[minor]
+	if problem := m.checkKnown(&again, &real, t); problem != "" {
+		fmt.Printf("%s, Kubernetes %s: %s\ncase    %s", path, minor, problem, form.Line(again))
+	}
+}
+
+// checkKnown compares the mirror with an answer that is known, with and
+// without what was observed.
+func (m *mirror) checkKnown(c *form.Case, real *form.Answer, t *Tally) string {
+	t.real(real)
+	bare := c.WithObserved(nil)
+	claims := m.ask(c, bare)
+	for i, exact := range []bool{true, false} {
+		if problem, step := check(c, real, &claims[i], exact, t); problem != "" {
+			t.Disagreements++
+			return fmt.Sprintf("steps[%d], observed %v: %s", step, exact, problem)
+		}
+	}
+	return ""
+}

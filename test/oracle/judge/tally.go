@@ -1,0 +1,86 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"numafit.io/numafit/test/oracle/form"
+)
+
+// Tally is what a comparison counts.
+type Tally struct {
+	Cases, Admissions, Admitted int
+	Refused                     map[string]int
+
+	Errors    int // cases that neither side starts
+	Asked     int // admissions that the mirror was asked about
+	Null      int // verdicts that depend on a random pick
+	Proven    int // of these, sampled ones where both verdicts were seen
+	Unproven  int // of these, sampled ones where they were not
+	Settling  int // more states than the mirror carries
+	Claimed   int // devices of a container and resource that the mirror foretold
+	Unclaimed int // ... and that it left open
+
+	Disagreements int
+}
+
+func (t *Tally) real(a *form.Answer) {
+	t.Cases++
+	for i := range a.Steps {
+		s := &a.Steps[i]
+		if s.Pod == "" {
+			continue
+		}
+		t.Admissions++
+		if s.IsAdmitted() {
+			t.Admitted++
+			continue
+		}
+		if t.Refused == nil {
+			t.Refused = map[string]int{}
+		}
+		t.Refused[s.Reason]++
+	}
+}
+
+func (t *Tally) add(o *Tally) {
+	t.Cases += o.Cases
+	t.Admissions += o.Admissions
+	t.Admitted += o.Admitted
+	for r, n := range o.Refused {
+		if t.Refused == nil {
+			t.Refused = map[string]int{}
+		}
+		t.Refused[r] += n
+	}
+	t.Errors += o.Errors
+	t.Asked += o.Asked
+	t.Null += o.Null
+	t.Proven += o.Proven
+	t.Unproven += o.Unproven
+	t.Settling += o.Settling
+	t.Claimed += o.Claimed
+	t.Unclaimed += o.Unclaimed
+	t.Disagreements += o.Disagreements
+}
+
+// Line is the figures of a run, in one line.
+func (t *Tally) Line(took time.Duration) string {
+	var reasons []string
+	for r := range t.Refused {
+		reasons = append(reasons, r)
+	}
+	slices.Sort(reasons)
+	var refused []string
+	for _, r := range reasons {
+		refused = append(refused, fmt.Sprintf("%d %s", t.Refused[r], r))
+	}
+	if refused == nil {
+		refused = []string{"0 refused"}
+	}
+	return fmt.Sprintf("%d cases, %d admissions: %d admitted, %s; mirror: %d asked, %d null (sampled: %d proven, %d not), %d settling, devices foretold %d of %d, %d cases refused at start; %.0f s, %.0f cases/s; %d disagreements",
+		t.Cases, t.Admissions, t.Admitted, strings.Join(refused, ", "), t.Asked, t.Null, t.Proven, t.Unproven, t.Settling,
+		t.Claimed, t.Claimed+t.Unclaimed, t.Errors, took.Seconds(), float64(t.Cases)/max(took.Seconds(), 0.001), t.Disagreements)
+}

@@ -1,0 +1,97 @@
+//go:build k137
+
+package kubelet
+
+// Kubernetes 1.37: where its signatures differ from the other minors'.
+
+import (
+	"context"
+	_ "unsafe" // go:linkname
+
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
+	cpustate "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
+	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/utils/cpuset"
+)
+
+// Minor is the Kubernetes minor that this program was built with.
+const Minor = "1.37"
+
+type (
+	machineInfo   = cadvisorapi.MachineInfo
+	machineNode   = cadvisorapi.Node
+	machineCore   = cadvisorapi.Core
+	uncoreCache   = cadvisorapi.Cache
+	hugePagesInfo = cadvisorapi.HugePagesInfo
+)
+
+//go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
+func newManagerImpl(logger klog.Logger, socketPath string, topology []machineNode, store topologymanager.Store) (*devicemanager.ManagerImpl, error)
+
+func newTopologyManager(nodes []machineNode, policy, scope string, options map[string]string) (topologymanager.Manager, error) {
+	return topologymanager.NewManager(klog.TODO(), nodes, policy, scope, options)
+}
+
+func newDeviceManager(socket string, nodes []machineNode, store topologymanager.Store) (*devicemanager.ManagerImpl, error) {
+	return newManagerImpl(klog.TODO(), socket, nodes, store)
+}
+
+func newCPUManager(policy string, options map[string]string, machine *machineInfo, reserved cpuset.CPUSet, allocatable v1.ResourceList, store topologymanager.Store) (cpumanager.Manager, error) {
+	return cpumanager.NewManager(klog.TODO(), policy, options, 0, machine, reserved, allocatable, "", store)
+}
+
+func newMemoryManager(policy string, machine *machineInfo, allocatable v1.ResourceList, reserved []kubeletconfig.MemoryReservation, store topologymanager.Store) (memorymanager.Manager, error) {
+	return memorymanager.NewManager(klog.TODO(), policy, machine, allocatable, reserved, "", store)
+}
+
+func newCPUState() cpustate.State       { return cpustate.NewMemoryState(klog.TODO()) }
+func newMemoryState() memorystate.State { return memorystate.NewMemoryState(klog.TODO()) }
+
+func startCPUPolicy(p cpumanager.Policy, s cpustate.State) error { return p.Start(klog.TODO(), s) }
+
+func startMemoryPolicy(p memorymanager.Policy, s memorystate.State) error {
+	return p.Start(klog.TODO(), s)
+}
+
+func addProvider(m topologymanager.Manager, p topologymanager.HintProvider) {
+	m.AddHintProvider(klog.TODO(), p)
+}
+
+func admit(m topologymanager.Manager, pod *v1.Pod) lifecycle.PodAdmitResult {
+	return m.Admit(context.Background(), &lifecycle.PodAdmitAttributes{Pod: pod, Operation: lifecycle.AddOperation})
+}
+
+func affinity(m topologymanager.Manager, uid, container string) topologymanager.TopologyHint {
+	return m.GetAffinity(klog.TODO(), uid, container)
+}
+
+func connect(m *devicemanager.ManagerImpl, p *plugin) error {
+	return m.PluginConnected(context.Background(), p.resource, p)
+}
+
+func disconnect(m *devicemanager.ManagerImpl, p *plugin) {
+	m.PluginDisconnected(klog.TODO(), p.resource, p.socket)
+}
+
+func listAndWatch(m *devicemanager.ManagerImpl, resource string, r *pluginapi.ListAndWatchResponse) {
+	m.PluginListAndWatchReceiver(klog.TODO(), resource, r)
+}
+
+func memoryBlocks(m memorymanager.Manager, uid, container string) []memorystate.Block {
+	return m.GetMemory(klog.TODO(), uid, container)
+}
+
+func startContainer(c cpumanager.Manager, m memorymanager.Manager, t topologymanager.Manager, pod *v1.Pod, container *v1.Container, id string) {
+	c.AddContainer(klog.TODO(), pod, container, id)
+	m.AddContainer(klog.TODO(), pod, container, id)
+	t.AddContainer(klog.TODO(), pod, container, id)
+}
