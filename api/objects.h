@@ -52,8 +52,8 @@ struct PodCondition {
 };
 
 struct PodStatus {
-  std::string phase;      // Pending, Running, Succeeded, Failed, Unknown
-  std::string reason;     // e.g. TopologyAffinityError on a Pod that the kubelet refused
+  std::string phase;   // Pending, Running, Succeeded, Failed, Unknown
+  std::string reason;  // e.g. TopologyAffinityError on a Pod that the kubelet refused
   std::string message;
   std::string qos_class;  // Guaranteed, Burstable, BestEffort; empty when not set yet
   std::string nominated_node_name;
