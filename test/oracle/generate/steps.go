@@ -17,7 +17,7 @@ func (m *maker) steps() {
 	case n >= 5:
 		admissions = 3 + m.IntN(5)
 	}
-	small := m.chance(40) // many small Pods, or few that fill the node
+	small := m.chance(50) // many small Pods, or few that fill the node
 	for range admissions {
 		m.between()
 		m.pods++
@@ -28,7 +28,7 @@ func (m *maker) steps() {
 }
 
 func (m *maker) between() {
-	for m.chance(40) && len(m.active) > 0 {
+	for m.chance(46) && len(m.active) > 0 {
 		i := m.IntN(len(m.active))
 		m.c.Steps = append(m.c.Steps, form.Step{Remove: m.active[i]})
 		m.active = slices.Delete(m.active, i, i+1)
