@@ -20,6 +20,7 @@ struct FleetPod {
   api::Pod pod;  // node_name set, phase Running
   // container name -> resource -> device ids; empty where the file does not say.
   std::map<std::string, std::map<std::string, std::vector<std::string>>> devices;
+  int line = 0;  // where the file describes it
 };
 
 struct FleetNode {

@@ -1,0 +1,259 @@
+#include "cache/fleet_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "api/resource_class.h"
+#include "cache/device_ids.h"
+#include "cache/embedded_fleet.h"
+#include "cache/fleet_file_reader.h"
+#include "cache/tree_reader.h"
+#include "cache/yaml_tree.h"
+
+namespace numafit::cache {
+namespace {
+
+constexpr std::string_view kApiVersion = "numafit.io/v1alpha1";
+constexpr int kMaxNumaId = 63;
+constexpr int kMaxPerEntry = 100'000;
+
+// What a word of the file may be, as the kubelet's own configuration spells it.
+template <typename T>
+T Word(const TreeReader& place, std::optional<T> (*parse)(std::string_view), std::string_view known,
+       T fallback) {
+  if (place.IsNull()) return fallback;
+  const std::string text = place.Text();
+  if (const std::optional<T> value = parse(text)) return *value;
+  place.Fail(fmt::format("is \"{}\", expected one of {}", text, known));
+  return fallback;
+}
+
+void OnlyOff(const TreeReader& place, std::string_view off) {
+  if (place.IsNull() || place.Text() == off) return;
+  place.Fail(fmt::format("is \"{}\", but only {} can be judged so far", place.Text(), off));
+}
+
+void ReadOptions(const TreeReader& options, policy::KubeletSettings& settings) {
+  options.AllowOnly({"prefer-closest-numa-nodes", "max-allowable-numa-nodes"});
+  settings.prefer_closest_numa_nodes = options["prefer-closest-numa-nodes"].Bool(false);
+  settings.max_allowable_numa_nodes =
+      static_cast<int>(options["max-allowable-numa-nodes"].Int(8, kMaxNumaId + 1, 8));
+}
+
+struct Shape {
+  std::string kubelet_version;
+  policy::TopologySpec spec;
+  std::shared_ptr<const policy::Topology> topology;
+};
+
+void ReadKubelet(const TreeReader& kubelet, Shape& shape) {
+  kubelet.AllowOnly({"version", "topologyManagerPolicy", "topologyManagerScope",
+                     "topologyManagerPolicyOptions", "cpuManagerPolicy", "memoryManagerPolicy"});
+  policy::KubeletSettings& settings = shape.spec.kubelet;
+  shape.kubelet_version =
+      kubelet["version"].Text(fmt::format("v1.{}.0", policy::KubeletVersion::kNewestMinor));
+  settings.version = policy::KubeletVersion::Parse(shape.kubelet_version);
+  if (!kubelet["version"].IsNull() && !settings.version.IsKnown()) {
+    kubelet["version"].Fail(fmt::format("is \"{}\", expected v1.{} to v1.{}", shape.kubelet_version,
+                                        policy::KubeletVersion::kOldestMinor,
+                                        policy::KubeletVersion::kNewestMinor));
+  }
+  settings.policy = Word<policy::TopologyPolicy>(
+      kubelet["topologyManagerPolicy"], policy::ParseTopologyPolicy,
+      "none, best-effort, restricted, single-numa-node", policy::TopologyPolicy::kNone);
+  settings.scope =
+      Word<policy::TopologyScope>(kubelet["topologyManagerScope"], policy::ParseTopologyScope,
+                                  "container, pod", policy::TopologyScope::kContainer);
+  ReadOptions(kubelet["topologyManagerPolicyOptions"], settings);
+  OnlyOff(kubelet["cpuManagerPolicy"], "none");
+  OnlyOff(kubelet["memoryManagerPolicy"], "None");
+}
+
+policy::NumaNodeSpec ReadNuma(const TreeReader& numa) {
+  numa.AllowOnly({"id", "cpus", "threadsPerCore", "socket", "memory", "distances"});
+  policy::NumaNodeSpec spec;
+  numa["id"].Require();
+  spec.id = static_cast<int>(numa["id"].Int(0, kMaxNumaId, 0));
+  if (const absl::StatusOr<std::vector<int>> cpus = ParseCpuList(numa["cpus"].Text()); cpus.ok()) {
+    spec.cpus = *cpus;
+  } else {
+    numa["cpus"].Fail(fmt::format("is {}", std::string(cpus.status().message())));
+  }
+  spec.threads_per_core = static_cast<int>(numa["threadsPerCore"].Int(1, 8, 1));
+  spec.socket = static_cast<int>(numa["socket"].Int(0, 255, 0));
+  spec.memory = numa["memory"].Units(0);
+  spec.distances = numa["distances"].Ints(1, 255);
+  return spec;
+}
+
+std::optional<std::vector<int>> ReadDeviceNuma(const TreeReader& entry,
+                                               const policy::TopologySpec& spec) {
+  if (entry["numa"].IsNull()) return std::nullopt;
+  // -1 is what some plugins publish for "unknown"; the kubelet finds it in no mask.
+  std::vector<int> ids = entry["numa"].Ints(-1, kMaxNumaId);
+  for (const int id : ids) {
+    const bool known = id == -1 || std::any_of(spec.numa.begin(), spec.numa.end(),
+                                               [id](const auto& numa) { return numa.id == id; });
+    if (!known) entry["numa"].Fail(fmt::format("names NUMA {}, which this shape has not", id));
+  }
+  return ids;
+}
+
+// One entry of `devices`; `numbers` counts the devices of each resource over the entries.
+void ReadDevices(const TreeReader& entry, std::map<std::string, int>& numbers,
+                 policy::TopologySpec& spec) {
+  entry.AllowOnly({"resource", "numa", "count", "tokens", "ids", "idPrefix", "unhealthy"});
+  entry["resource"].Require();
+  const std::string resource = entry["resource"].Text();
+  const std::optional<std::vector<int>> numa = ReadDeviceNuma(entry, spec);
+  std::vector<policy::DeviceSpec>& devices = spec.devices[resource];
+  const auto add = [&](std::string id, bool healthy) {
+    policy::DeviceSpec& device = devices.emplace_back();
+    device.endpoint = std::string(api::EndpointKey(id));
+    device.id = std::move(id);
+    device.numa = numa;
+    device.healthy = healthy;
+  };
+  if (entry["ids"].IsPresent()) {
+    for (const std::string_view key : {"count", "tokens", "idPrefix"}) {
+      if (entry[key].IsPresent()) entry[key].Fail("cannot be given beside ids");
+    }
+    const std::vector<std::string> ids = entry["ids"].Texts();
+    const auto size = static_cast<std::int64_t>(ids.size());
+    const std::int64_t unhealthy = entry["unhealthy"].Int(0, size, 0);
+    for (std::int64_t i = 0; i < size; ++i) {
+      add(ids[static_cast<std::size_t>(i)], i < size - unhealthy);
+    }
+    numbers[resource] += static_cast<int>(size);
+    return;
+  }
+  if (!entry["count"].IsPresent()) entry.Fail("needs count or ids");
+  const std::int64_t count = entry["count"].Int(0, kMaxPerEntry, 0);
+  const auto tokens = static_cast<int>(entry["tokens"].Int(1, kMaxPerEntry, 1));
+  const std::int64_t unhealthy = entry["unhealthy"].Int(0, count, 0);
+  const std::string prefix = entry["idPrefix"].Text();
+  if (count * tokens > kMaxPerEntry) {
+    entry.Fail(
+        fmt::format("describes {} devices, expected at most {}", count * tokens, kMaxPerEntry));
+    return;
+  }
+  int& number = numbers[resource];
+  for (std::int64_t i = 0; i < count; ++i, ++number) {
+    for (int token = 0; token < tokens; ++token) {
+      add(MakeDeviceId(resource, {number, token, tokens}, prefix), i < count - unhealthy);
+    }
+  }
+}
+
+Shape ReadShape(const TreeReader& place) {
+  place.AllowOnly({"name", "kubelet", "numa", "devices"});
+  Shape shape;
+  ReadKubelet(place["kubelet"], shape);
+  place["numa"].Require();
+  place["numa"].ForEach([&](const TreeReader& numa) { shape.spec.numa.push_back(ReadNuma(numa)); });
+  std::map<std::string, int> numbers;
+  place["devices"].ForEach(
+      [&](const TreeReader& entry) { ReadDevices(entry, numbers, shape.spec); });
+  if (!place.ok()) return shape;
+  absl::StatusOr<std::shared_ptr<const policy::Topology>> topology =
+      policy::Topology::Create(shape.spec);
+  if (topology.ok()) {
+    shape.topology = *std::move(topology);
+  } else {
+    place.Fail(std::string(topology.status().message()));
+  }
+  return shape;
+}
+
+std::vector<std::string> ReadNodeNames(const TreeReader& entry) {
+  const std::int64_t count = entry["count"].Int(0, kMaxPerEntry, 1);
+  if (entry["name"].IsPresent()) {
+    if (entry["namePrefix"].IsPresent()) entry["namePrefix"].Fail("cannot be given beside name");
+    if (count != 1) entry["count"].Fail("goes with namePrefix; one name is one node");
+    return {entry["name"].Text()};
+  }
+  if (!entry["namePrefix"].IsPresent()) entry.Fail("needs name or namePrefix");
+  const std::string prefix = entry["namePrefix"].Text();
+  const auto width = std::max<std::size_t>(3, std::to_string(count).size());
+  std::vector<std::string> names;
+  for (std::int64_t i = 1; i <= count; ++i) {
+    names.push_back(fmt::format("{}{:0{}}", prefix, i, width));
+  }
+  return names;
+}
+
+}  // namespace
+
+void ReadNodes(const TreeReader& root, FleetFile& fleet) {
+  std::map<std::string, Shape, std::less<>> shapes;
+  root["shapes"].Require();
+  root["shapes"].ForEach([&](const TreeReader& place) {
+    place["name"].Require();
+    const std::string name = place["name"].Text();
+    if (shapes.count(name) != 0) place["name"].Fail(fmt::format("\"{}\" is taken", name));
+    if (place.ok()) shapes.emplace(name, ReadShape(place));
+  });
+  std::set<std::string> taken;
+  root["nodes"].Require();
+  root["nodes"].ForEach([&](const TreeReader& entry) {
+    entry.AllowOnly({"shape", "count", "name", "namePrefix", "labels"});
+    entry["shape"].Require();
+    const auto shape = shapes.find(entry["shape"].Text());
+    if (shape == shapes.end()) {
+      entry["shape"].Fail(fmt::format("\"{}\" is no shape of this file", entry["shape"].Text()));
+    }
+    const api::StringMap labels = entry["labels"].TextMap();
+    const std::vector<std::string> names = ReadNodeNames(entry);
+    if (!entry.ok()) return;
+    for (const std::string& name : names) {
+      if (name.empty()) entry.Fail("a node needs a name");
+      if (!taken.insert(name).second) entry.Fail(fmt::format("node \"{}\" is there twice", name));
+      fleet.nodes.push_back(
+          {name, shape->first, labels, shape->second.kubelet_version, shape->second.topology});
+    }
+  });
+}
+
+absl::StatusOr<FleetFile> ParseFleetFile(std::string_view yaml, const std::string& file_name) {
+  absl::StatusOr<std::vector<YamlTree>> documents = ParseYaml(yaml, file_name);
+  if (!documents.ok()) return documents.status();
+  if (documents->size() != 1) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}:1: has {} documents, expected one", file_name, documents->size()));
+  }
+  absl::Status status;
+  FleetFile fleet;
+  const TreeReader root(documents->front(), file_name, status);
+  if (root.Require()) {
+    root.AllowOnly({"apiVersion", "kind", "shapes", "nodes", "pods"});
+    if (root["apiVersion"].Text() != kApiVersion) {
+      root["apiVersion"].Fail(
+          fmt::format("is \"{}\", expected {}", root["apiVersion"].Text(), kApiVersion));
+    }
+    if (root["kind"].Text() != "Fleet") {
+      root["kind"].Fail(fmt::format("is \"{}\", expected Fleet", root["kind"].Text()));
+    }
+  }
+  if (status.ok()) ReadNodes(root, fleet);
+  if (status.ok()) ReadPods(root, fleet);
+  if (!status.ok()) return status;
+  return fleet;
+}
+
+absl::StatusOr<FleetFile> LoadFleetFile(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (!text.ok()) return text.status();
+  return ParseFleetFile(*text, path);
+}
+
+const FleetFile& EmbeddedFleet() {
+  // A file of ours that does not parse is a broken build: value() aborts with the message, and
+  // test/cache parses it.
+  static const FleetFile* const fleet =
+      new FleetFile(ParseFleetFile(kEmbeddedFleetYaml, "embedded fleet").value());
+  return *fleet;
+}
+
+}  // namespace numafit::cache

@@ -1,0 +1,45 @@
+// One command of the numafit program, and what all commands share.
+#pragma once
+
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cli/arguments.h"
+
+namespace numafit::cli {
+
+// What scripts see.
+enum ExitCode : int {
+  kYes = 0,
+  kNo = 1,          // a clean no
+  kCannotTell = 2,  // or bad input
+};
+
+struct Command {
+  std::string_view name;     // "fleet expand": one or two words
+  std::string_view summary;  // one line
+  std::string_view usage;    // "numafit fleet expand --fleet FILE [-o json]"
+  std::string_view details;  // what it answers, examples
+  std::span<const Option> options;
+  int (*run)(const Arguments& arguments);
+};
+
+// In the order of the --help text.
+std::span<const Command> Commands();
+
+// "numafit: MESSAGE" on standard error; returns kCannotTell.
+int Fail(std::string_view message);
+int Fail(const absl::Status& status);
+
+// Checks -o; the only other form than text is json.
+[[nodiscard]] absl::Status CheckOutput(const Arguments& arguments, bool& json);
+
+extern const Command kFleetCheckCommand;
+extern const Command kFleetExpandCommand;
+extern const Command kVersionCommand;
+
+}  // namespace numafit::cli
