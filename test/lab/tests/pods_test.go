@@ -88,7 +88,8 @@ type demand struct{ gpus, rdmas int }
 
 // newPod is a Pod with one container per demand. CPU and memory are small: devices decide.
 func newPod(name string, containers ...demand) *core.Pod {
-	grace := int64(0)
+	// Not 0: that would remove the object at once, while the kubelet still holds the devices.
+	grace := int64(1)
 	pod := &core.Pod{
 		ObjectMeta: meta.ObjectMeta{Name: name, Namespace: "default"},
 		Spec:       core.PodSpec{TerminationGracePeriodSeconds: &grace, RestartPolicy: core.RestartPolicyNever},
@@ -282,4 +283,22 @@ func count(pods map[string]*core.Pod, prefix string) int {
 		}
 	}
 	return n
+}
+
+// deleteSome removes n running Pods.
+func deleteSome(t *testing.T, lab *cluster.Cluster, n int) {
+	t.Helper()
+	pods := list(t, lab)
+	var names []string
+	for name, pod := range pods {
+		if pod.Status.Phase == core.PodRunning {
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	for _, name := range names[:min(n, len(names))] {
+		if err := lab.Client.CoreV1().Pods("default").Delete(t.Context(), name, meta.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -37,7 +37,7 @@ func main() {
 	}
 	commands := map[string]func([]string) error{
 		"up": up, "serve": serve, "down": down, "status": status, "kubectl": kubectl, "shell": shell,
-		"scheduler": switchScheduler, "device": changeDevice, "demo": demo, "bench": bench,
+		"scheduler": switchScheduler, "device": changeDevice, "demo": demo, "bench": benchScheduler,
 	}
 	run, known := commands[os.Args[1]]
 	if !known {

@@ -1,0 +1,427 @@
+// Package bench measures the real kube-scheduler with numafit against the same scheduler without it, on
+// made-up nodes that have no kubelet.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"numafit.io/test/lab/cluster"
+	"numafit.io/test/lab/fleet"
+)
+
+const (
+	accelerator = "nvidia.com/gpu"
+	endpoint    = "device.gpustack.ai/rdma"
+	runLimit    = 5 * time.Minute
+)
+
+// Bench is one control plane with made-up nodes.
+type Bench struct {
+	cluster *cluster.Cluster
+	runs    int
+	log     func(string, ...any)
+}
+
+// Open starts a control plane and registers the fleet's nodes.
+func Open(ctx context.Context, root string, machines *fleet.Fleet, log func(string, ...any)) (*Bench, error) {
+	dir, err := os.MkdirTemp("", "numafit-bench-")
+	if err != nil {
+		return nil, err
+	}
+	running, err := cluster.Start(ctx, cluster.Options{Root: root, Dir: dir, Fleet: machines, NoKubelets: true})
+	if err != nil {
+		return nil, err
+	}
+	b := &Bench{cluster: running, log: log}
+	if err := b.register(ctx, machines); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Close ends the control plane and removes its files.
+func (b *Bench) Close() {
+	b.cluster.Stop()
+	_ = os.RemoveAll(b.cluster.Dir)
+}
+
+func (b *Bench) register(ctx context.Context, machines *fleet.Fleet) error {
+	return parallel(len(machines.Nodes), func(i int) error {
+		_, err := b.cluster.Client.CoreV1().Nodes().Create(ctx, nodeObject(machines.Nodes[i]), meta.CreateOptions{})
+		return err
+	})
+}
+
+// nodeObject is what a kubelet of this machine would register.
+func nodeObject(machine fleet.Node) *core.Node {
+	var memory int64
+	cpus := 0
+	for _, numa := range machine.NUMA {
+		memory += numa.Memory
+		for _, physical := range numa.AllCores() {
+			cpus += len(physical.Threads)
+		}
+	}
+	resources := core.ResourceList{
+		core.ResourceCPU:    *resource.NewQuantity(int64(cpus), resource.DecimalSI),
+		core.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
+		core.ResourcePods:   *resource.NewQuantity(110, resource.DecimalSI),
+	}
+	for name, devices := range machine.Devices {
+		ids := map[string]bool{}
+		for _, device := range devices {
+			if device.IsHealthy() {
+				ids[device.ID] = true
+			}
+		}
+		resources[core.ResourceName(name)] = *resource.NewQuantity(int64(len(ids)), resource.DecimalSI)
+	}
+	labels := map[string]string{core.LabelHostname: machine.Name}
+	for key, value := range machine.Labels {
+		labels[key] = value
+	}
+	return &core.Node{
+		ObjectMeta: meta.ObjectMeta{Name: machine.Name, Labels: labels},
+		Status: core.NodeStatus{
+			Capacity: resources, Allocatable: resources,
+			Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue}},
+			NodeInfo:   core.NodeSystemInfo{KubeletVersion: machine.Kubelet.Version},
+		},
+	}
+}
+
+// pods makes the bench's workload: small and medium shapes in turn, few enough devices that there is
+// aligned room for all of them.
+func (b *Bench) pods(count int) []*core.Pod {
+	b.runs++
+	sizes := []int{1, 2, 1, 4}
+	var pods []*core.Pod
+	for i := range count {
+		limits := core.ResourceList{
+			core.ResourceCPU: resource.MustParse("100m"), core.ResourceMemory: resource.MustParse("64Mi"),
+		}
+		amount := *resource.NewQuantity(int64(sizes[i%len(sizes)]), resource.DecimalSI)
+		limits[accelerator], limits[endpoint] = amount, amount
+		pods = append(pods, &core.Pod{
+			ObjectMeta: meta.ObjectMeta{Name: fmt.Sprintf("bench-%d-%04d", b.runs, i), Namespace: "default"},
+			Spec: core.PodSpec{Containers: []core.Container{{
+				Name: "main", Image: "none", Resources: core.ResourceRequirements{Limits: limits},
+			}}},
+		})
+	}
+	return pods
+}
+
+// watcher follows binds. It also plays the kubelets: a bound Pod is reported Running at once, as a
+// kubelet that admits it would, so that numafit sees a living cluster. The reports cost the API server
+// the same with and without numafit.
+type watcher struct {
+	mu     sync.Mutex
+	first  time.Time
+	last   time.Time
+	bound  map[string]bool
+	err    error
+	done   chan struct{}
+	wanted int
+	report chan string
+}
+
+func (b *Bench) watch(ctx context.Context, wanted int) (*watcher, error) {
+	start, err := b.cluster.Client.CoreV1().Pods("default").List(ctx, meta.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	events, err := b.cluster.Client.CoreV1().Pods("default").Watch(ctx, meta.ListOptions{
+		ResourceVersion: start.ResourceVersion,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{
+		bound: map[string]bool{}, done: make(chan struct{}), wanted: wanted,
+		report: make(chan string, wanted),
+	}
+	for range 8 {
+		go b.reportRunning(ctx, w)
+	}
+	go w.follow(ctx, events)
+	return w, nil
+}
+
+func (w *watcher) follow(ctx context.Context, events watch.Interface) {
+	defer close(w.done)
+	defer close(w.report)
+	defer events.Stop()
+	for len(w.bound) < w.wanted {
+		select {
+		case event, open := <-events.ResultChan():
+			if !open {
+				w.err = errors.New("the watch on Pods ended")
+				return
+			}
+			pod, isPod := event.Object.(*core.Pod)
+			if !isPod || pod.Spec.NodeName == "" || w.bound[pod.Name] {
+				continue
+			}
+			now := time.Now()
+			if len(w.bound) == 0 {
+				w.first = now
+			}
+			w.last = now
+			w.bound[pod.Name] = true
+			w.report <- pod.Name
+		case <-ctx.Done():
+			w.err = fmt.Errorf("%d of %d Pods were bound", len(w.bound), w.wanted)
+			return
+		}
+	}
+}
+
+func (b *Bench) reportRunning(ctx context.Context, w *watcher) {
+	patch := []byte(`{"status":{"phase":"Running","startTime":"2024-01-01T00:00:00Z","containerStatuses":[` +
+		`{"name":"main","image":"none","imageID":"none","ready":true,"started":true,"restartCount":0,` +
+		`"state":{"running":{"startedAt":"2024-01-01T00:00:00Z"}}}]}}`)
+	for name := range w.report {
+		// A failed report only leaves the Pod unreported for a while, as a slow kubelet does.
+		_, _ = b.cluster.Client.CoreV1().Pods("default").
+			Patch(ctx, name, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
+	}
+}
+
+// rate is Pods per second between the first and the last bind.
+func (w *watcher) rate() float64 {
+	return float64(len(w.bound)-1) / w.last.Sub(w.first).Seconds()
+}
+
+func (b *Bench) create(ctx context.Context, pods []*core.Pod) error {
+	return parallel(len(pods), func(i int) error {
+		_, err := b.cluster.Client.CoreV1().Pods("default").Create(ctx, pods[i], meta.CreateOptions{})
+		return err
+	})
+}
+
+// clear removes every Pod.
+func (b *Bench) clear(ctx context.Context) error {
+	zero := int64(0)
+	return b.cluster.Client.CoreV1().Pods("default").DeleteCollection(ctx,
+		meta.DeleteOptions{GracePeriodSeconds: &zero}, meta.ListOptions{})
+}
+
+// measure places count Pods, which wait already when the scheduler starts, so that neither creating
+// them nor the scheduler's start is measured.
+func (b *Bench) measure(ctx context.Context, count int, numafit bool) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	if numafit {
+		if err := b.cluster.StartExtender(ctx); err != nil {
+			return 0, err
+		}
+		defer b.cluster.StopExtender()
+	}
+	if err := b.create(ctx, b.pods(count)); err != nil {
+		return 0, err
+	}
+	w, err := b.watch(ctx, count)
+	if err != nil {
+		return 0, err
+	}
+	err = b.cluster.StartScheduler(ctx, cluster.SchedulerOptions{
+		Config: b.cluster.TrialConfig(), WithoutNumafit: !numafit,
+	})
+	if err != nil {
+		return 0, err
+	}
+	<-w.done
+	b.cluster.StopScheduler()
+	if w.err != nil {
+		return 0, w.err
+	}
+	return w.rate(), b.clear(ctx)
+}
+
+// Throughput is the answer of CompareThroughput.
+type Throughput struct {
+	Nodes   int       `json:"nodes"`
+	Pods    int       `json:"pods"`
+	With    []float64 `json:"podsPerSecondWith"`
+	Without []float64 `json:"podsPerSecondWithout"`
+	Ratio   float64   `json:"ratioOfMedians"`
+}
+
+// CompareThroughput measures both in turn, rounds times, after one unmeasured round.
+func (b *Bench) CompareThroughput(ctx context.Context, pods, rounds int) (*Throughput, error) {
+	answer := &Throughput{Nodes: len(b.cluster.Fleet.Nodes), Pods: pods}
+	for round := range rounds + 1 {
+		order := []bool{false, true}
+		if round%2 == 1 {
+			order = []bool{true, false}
+		}
+		for _, numafit := range order {
+			rate, err := b.measure(ctx, pods, numafit)
+			if err != nil {
+				return nil, err
+			}
+			b.log("%d nodes, round %d, numafit %v: %.1f Pods/s", answer.Nodes, round, numafit, rate)
+			if round == 0 {
+				continue
+			}
+			if numafit {
+				answer.With = append(answer.With, rate)
+			} else {
+				answer.Without = append(answer.Without, rate)
+			}
+		}
+	}
+	answer.Ratio = Median(answer.With) / Median(answer.Without)
+	return answer, nil
+}
+
+// Gate is the answer of MeasureGate.
+type Gate struct {
+	Nodes        int                `json:"nodes"`
+	Pods         int                `json:"pods"`
+	Seconds      float64            `json:"seconds"`
+	Binds        map[string]float64 `json:"bindsByResult"`
+	RefusedShare float64            `json:"refusedShare"`
+}
+
+// MeasureGate creates Pods as fast as the API server takes them, with the scheduler running, and counts
+// how many binds the extender's gate refused although there is room for all.
+func (b *Bench) MeasureGate(ctx context.Context, count int) (*Gate, error) {
+	ctx, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	if err := b.cluster.StartExtender(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.cluster.StartScheduler(ctx, cluster.SchedulerOptions{}); err != nil {
+		return nil, err
+	}
+	w, err := b.watch(ctx, count)
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if err := b.create(ctx, b.pods(count)); err != nil {
+		return nil, err
+	}
+	<-w.done
+	if w.err != nil {
+		return nil, w.err
+	}
+	answer := &Gate{
+		Nodes: len(b.cluster.Fleet.Nodes), Pods: count,
+		Seconds: time.Since(begin).Seconds(), Binds: map[string]float64{},
+	}
+	samples, err := b.cluster.ExtenderMetrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	total, good := 0.0, 0.0
+	for name, value := range samples {
+		result, isBind := strings.CutPrefix(name, `numafit_bind_total{result="`)
+		if !isBind || value == 0 {
+			continue
+		}
+		result = strings.TrimSuffix(result, `"}`)
+		answer.Binds[result] = value
+		total += value
+		if result == "bound" {
+			good += value
+		}
+	}
+	if total == 0 {
+		return nil, errors.New("the extender's metrics have no numafit_bind_total")
+	}
+	answer.RefusedShare = (total - good) / total
+	b.cluster.StopScheduler()
+	b.cluster.StopExtender()
+	return answer, b.clear(ctx)
+}
+
+// Median is 0 for no values.
+func Median(values []float64) float64 {
+	sorted := append([]float64(nil), values...)
+	sort.Float64s(sorted)
+	n := len(sorted)
+	if n == 0 {
+		return 0
+	}
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}
+
+// parallel runs do(0..n-1) on a few goroutines and returns the first error.
+func parallel(n int, do func(int) error) error {
+	const workers = 32
+	var group sync.WaitGroup
+	failed := make(chan error, workers)
+	next := make(chan int)
+	for range workers {
+		group.Go(func() {
+			for i := range next {
+				if err := do(i); err != nil {
+					failed <- err
+					// Drain, so that the sender is not left waiting.
+					for range next {
+					}
+					return
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// WriteFleet writes a fleet file of about nodes machines: half with two NUMA nodes of 4 + 4 devices and
+// half with four of 2 + 2, every kubelet enforcing.
+func WriteFleet(dir string, nodes int) (string, error) {
+	var text strings.Builder
+	text.WriteString("apiVersion: numafit.io/v1alpha1\nkind: Fleet\nshapes:\n")
+	writeShape(&text, "even", 2, 4)
+	writeShape(&text, "quarters", 4, 2)
+	fmt.Fprintf(&text, "nodes:\n  - {shape: even, count: %d, namePrefix: gpu-node-of-the-bench-even-}\n", (nodes+1)/2)
+	fmt.Fprintf(&text, "  - {shape: quarters, count: %d, namePrefix: gpu-node-of-the-bench-quarters-}\n", nodes/2)
+	path := filepath.Join(dir, fmt.Sprintf("bench-%d.yaml", nodes))
+	return path, os.WriteFile(path, []byte(text.String()), 0o644)
+}
+
+func writeShape(text *strings.Builder, name string, numas, each int) {
+	fmt.Fprintf(text, "  - name: %s\n    kubelet: {version: v1.36.3, topologyManagerPolicy: single-numa-node,"+
+		" topologyManagerScope: container}\n    numa:\n", name)
+	for id := range numas {
+		fmt.Fprintf(text, "      - {id: %d, cpus: %d-%d, threadsPerCore: 2, socket: %d, memory: 256Gi}\n",
+			id, id*32, id*32+31, id*2/numas)
+	}
+	text.WriteString("    devices:\n")
+	for id := range numas {
+		fmt.Fprintf(text, "      - {resource: %s, numa: %d, count: %d}\n", accelerator, id, each)
+		fmt.Fprintf(text, "      - {resource: %s, numa: %d, count: %d}\n", endpoint, id, each)
+	}
+}
