@@ -6,7 +6,11 @@
 // What a kubelet will do with Pods that it has not admitted yet depends on their order, which is
 // not the order of the binds (kubernetes.md 2.9). A node therefore keeps every state that any order
 // can lead to; a further Pod is only let in when all of them admit it, and past a bound the node is
-// `settling` until its kubelet has shown that it admitted the Pods.
+// `settling` until its kubelet has shown that it admitted the Pods. Ask JudgeOnNode (cache/judge.h),
+// not policy::Judge, about a node's state: it knows about the orders.
+//
+// Assumed of the cluster: a kubelet's statuses of the Pods of one node reach us in the order of its
+// decisions, and a Pod that is Succeeded, Failed or gone holds nothing any more.
 //
 // Thread-safe. Readers take a shared lock for as long as they look and never wait for I/O.
 #pragma once
@@ -25,18 +29,11 @@
 #include "api/objects.h"
 #include "cache/demand.h"
 #include "cache/fleet_file.h"
+#include "cache/judge.h"
 #include "policy/alignment.h"
 #include "policy/topology.h"
 
 namespace numafit::cache {
-
-// One distinct (topology, knowledge) pair. Nodes in the same state share the object, so a question
-// is answered once per state. Immutable.
-struct NodeState {
-  std::uint64_t id = 0;  // unique in the process, never reused
-  std::shared_ptr<const policy::Topology> topology;
-  policy::NodeKnowledge knowledge;
-};
 
 // One Pod on a node, for explanations.
 struct PodOnNode {
