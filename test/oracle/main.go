@@ -58,7 +58,6 @@ type settings struct {
 	*flag.FlagSet
 	judge.Options
 	cpuProfile string
-	expect     bool
 }
 
 func flags(name string) *settings {
@@ -75,7 +74,7 @@ func flags(name string) *settings {
 	s.StringVar(&s.Mirror, "mirror", "", "`command` that reads cases and answers them")
 	s.StringVar(&s.Fixtures, "fixtures", "", "`folder` for disagreements")
 	s.IntVar(&s.Most, "most", 3, "stop after so many disagreements")
-	s.BoolVar(&s.expect, "expect-disagreement", false, "the mirror is known to be wrong: exit 1 when it is not found out")
+	s.BoolVar(&s.Expected, "expect-disagreement", false, "the mirror is known to be wrong: exit 1 when it is not found out")
 	s.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`")
 	return s
 }
@@ -185,8 +184,8 @@ func compare(args []string) error {
 
 // exit with 1 when the verdict is not the wanted one.
 func (s *settings) exit(t judge.Tally) {
-	if (t.Disagreements > 0) != s.expect {
-		if s.expect {
+	if (t.Disagreements > 0) != s.Expected {
+		if s.Expected {
 			fmt.Println("a mirror that is known to be wrong was not found out")
 		}
 		os.Exit(1)

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Compares numafit's mirror of the kubelet with the kubelet's own managers, over random cases.
+#
+#   hack/oracle.sh                                1,000 cases of Kubernetes 1.36, a fresh seed
+#   hack/oracle.sh --kubernetes 1.34 --cases 200000 --seed 7 [--from K] [--jobs J]
+#   hack/oracle.sh --kubernetes 1.35 --run        answers of the real managers to cases on standard input
+#   hack/oracle.sh --replay FILE                  against recorded answers, without any Kubernetes code
+#   hack/oracle.sh --record 2500 --kubernetes 1.37 > FILE
+#   hack/oracle.sh --known-answers                tests of the oracle itself, every Kubernetes version
+#   hack/oracle.sh --ci                           what CI runs: 1.36 and 1.35 live, fixtures, recordings, mutations
+#
+# A disagreement is shrunk, printed, stored under test/oracle/fixtures/, and the exit code is 1.
+# NUMAFIT: the numafit to judge (default: build/release/numafit, built when it is not there).
+# NUMAFIT_MUTANT: a build with mutations, for --ci (default: build/dev/numafit).
+# The form of cases and answers: docs/case-format.md.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$ROOT"
+
+minor=1.36 cases=1000 seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') from=0 jobs=$NUMAFIT_JOBS action=compare file=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --kubernetes) minor=$2; shift ;;
+    --cases) cases=$2; shift ;;
+    --seed) seed=$2; shift ;;
+    --from) from=$2; shift ;;
+    --jobs) jobs=$2; shift ;;
+    --replay) action=replay file=$2; shift ;;
+    --record) action=record cases=$2; shift ;;
+    --run) action=run ;;
+    --known-answers) action=known ;;
+    --ci) action=ci ;;
+    -h|--help) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \?//'; exit 0 ;;
+    *) echo "oracle.sh: unknown argument '$1'; see --help" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+# oracle MINOR: path of the oracle with this minor's kubelet ("none": without any), built unless it
+# is there for these very sources.
+oracle() {
+  local key=none tags=() dir
+  if [ "$1" != none ]; then
+    key=k${1/./}
+    [ -f "test/oracle/mod/$key.mod" ] || { echo "oracle.sh: Kubernetes $1 is not known, see test/oracle/mod" >&2; return 2; }
+    tags=(-modfile="mod/$key.mod" -tags "$key")
+  fi
+  dir=build/oracle/$key-$( (go env GOVERSION; cat test/oracle/go.mod
+    [ "$key" = none ] || cat "test/oracle/mod/$key.mod" "test/oracle/mod/$key.sum"
+    find test/oracle -name '*.go' -o -name '*.s' | LC_ALL=C sort | xargs cat) | sha256sum | cut -c1-12)
+  if [ ! -x "$dir/oracle" ]; then
+    echo "building the oracle of ${1/none/recordings} (the first build of a Kubernetes version takes minutes)" >&2
+    rm -rf build/oracle/"$key"-*
+    (cd test/oracle && ${NUMAFIT_BUILD_PREFIX:-} go build "${tags[@]}" -o "$ROOT/$dir/oracle" .) >&2
+  fi
+  echo "$dir/oracle"
+}
+
+mirror() {
+  local numafit=${NUMAFIT:-$ROOT/build/release/numafit}
+  [ -x "$numafit" ] || build release numafit >&2
+  [ -x "$numafit" ] || { echo "oracle.sh: no numafit at $numafit" >&2; return 1; }
+  echo "$numafit admit"
+}
+
+compare() { # MINOR CASES SEED [FLAGS...]
+  local minor=$1 cases=$2 seed=$3
+  shift 3
+  "$(oracle "$minor")" compare --mirror "$judged" --cases "$cases" --seed "$seed" --jobs "$jobs" \
+    --fixtures test/oracle/fixtures "$@"
+}
+
+# Every rule that a build with mutations can make wrong must be noticed within 1,000 cases.
+mutations() {
+  local mutant=${NUMAFIT_MUTANT:-$ROOT/build/dev/numafit} name missed=0
+  [ -x "$mutant" ] || build dev numafit >&2
+  for name in $(sed -n 's/.*MutationName{Mutation::k[A-Za-z0-9]*, "\([a-z0-9-]*\)"}.*/\1/p' policy/mutation.cc); do
+    echo "mutation $name"
+    NUMAFIT_MUTATION=$name "$(oracle 1.36)" compare --mirror "$mutant admit" --cases 1000 --seed "$1" \
+      --jobs "$jobs" --most 1 --expect-disagreement || missed=1
+  done
+  return $missed
+}
+
+# The oracle's own tests: what the real managers are known to do.
+known() {
+  local k
+  for k in "$@"; do
+    (cd test/oracle && go vet ./... && go test -modfile="mod/k${k/./}.mod" -tags "k${k/./}" ./...)
+  done
+}
+
+ci() {
+  local status=0 k
+  for k in 1.36 1.35; do
+    "$(oracle $k)" fixtures --mirror "$judged" --fixtures test/oracle/fixtures || status=1
+  done
+  for k in k134 k137; do
+    "$(oracle none)" replay "test/oracle/recorded/$k.jsonl.gz" --mirror "$judged" || status=1
+  done
+  mutations "$seed" || status=1
+  compare 1.36 300000 "$seed" || status=1
+  compare 1.35 50000 "$((seed + 1))" || status=1
+  return $status
+}
+
+need_go
+case $action in
+  compare) judged=$(mirror); compare "$minor" "$cases" "$seed" --from "$from" ;;
+  run) exec "$(oracle "$minor")" run ;;
+  record) exec "$(oracle "$minor")" record --cases "$cases" --seed "$seed" --from "$from" ;;
+  replay) exec "$(oracle none)" replay "$file" --mirror "$(mirror)" ;;
+  known) known 1.34 1.35 1.36 1.37 ;;
+  ci) judged=$(mirror); known 1.36; ci ;;
+esac
