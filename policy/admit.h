@@ -1,13 +1,17 @@
 // Admit: would this kubelet admit this Pod now? The composition and only entry of the mirror.
 //
 // Twin of pkg/kubelet/cm/container_manager_linux.go (providers in the order device manager, CPU
-// manager, memory manager) and of topologymanager's scopes. Follows kubernetes.md section 2,
-// version by version; the oracle (test/oracle) judges it against the kubelet's own code.
+// manager, memory manager) and of topologymanager's scopes. docs/how-the-mirror-works.md tells the
+// rules, version by version; the oracle (test/oracle) judges it against the kubelet's own code.
 //
 // Where the kubelet picks devices at random the answer is a set of outcomes. Every outcome that
 // the kubelet can reach is in the set, and nothing else; two picks that differ only in device ids
-// inside a class are one outcome. The set is bounded by kMaxOutcomes; past it `truncated` is set
-// and the answer must be treated as unknown.
+// inside a class are one outcome. The set is bounded; past the bound `truncated` is set, and where
+// the Pod lands must be treated as unknown. Whether it is admitted may be known all the same: see
+// AdmitResult::verdict.
+//
+// Only topology admission: a resource that is not registered on the node constrains nothing here
+// (the kubelet's resource predicate refuses later). Judge (policy/alignment.h) takes care of it.
 //
 // Pure: no I/O, no lock, no clock. Safe from any thread.
 #pragma once
@@ -17,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "policy/demand.h"
 #include "policy/numa_mask.h"
 #include "policy/topology.h"
@@ -47,9 +52,10 @@ struct Outcome {
   // (empty when no single resource is). Pod scope refuses at container 0.
   int refused_container = -1;
   std::string refused_resource;
-  // One per container of the Demand, in its order; filled when admitted.
+  // One per container of the Demand, in its order; when refused, those before the refused one.
   std::vector<ContainerAllocation> containers;
-  // What the Pod as a whole takes from the node, init containers' leftovers included.
+  // What the Pod as a whole takes from the node, init containers' leftovers included; when refused,
+  // what it would have held at that point (the kubelet frees it).
   Holding held;
 };
 
@@ -60,13 +66,26 @@ struct AdmitResult {
 
   // At least one, distinct, in a fixed order.
   std::vector<Outcome> outcomes;
+  // There are more outcomes than these.
   bool truncated = false;
+  // Those left out have the same verdict as these: nothing that depends on where devices were
+  // picked was decided after a pick. Always so on kubelets that do not enforce, where counts alone
+  // decide.
+  bool same_verdict = false;
 
-  // kUnknown when truncated; kDepends when some outcomes admit and some refuse.
+  // kDepends when some outcomes admit and some refuse; kUnknown when truncated and not
+  // same_verdict.
   [[nodiscard]] Verdict verdict() const;
 };
 
-[[nodiscard]] AdmitResult Admit(const Topology& topology, const Usage& usage,
-                                const Demand& demand);
+// `usage` must belong to `topology`. Cost: a few microseconds for two NUMA nodes and one outcome;
+// linear in the classes, the containers and the outcomes.
+[[nodiscard]] AdmitResult Admit(const Topology& topology, const Usage& usage, const Demand& demand,
+                                int max_outcomes = AdmitResult::kMaxOutcomes);
+
+// Calls `visit` with every outcome, in the order of Admit, until it returns false. Not bounded:
+// the visitor must count.
+void ForEachOutcome(const Topology& topology, const Usage& usage, const Demand& demand,
+                    absl::FunctionRef<bool(const Outcome&)> visit);
 
 }  // namespace numafit::policy

@@ -24,7 +24,7 @@ struct ContainerDemand {
 };
 
 struct Demand {
-  // Init containers and sidecars in spec order, then app containers (kubernetes.md 2.3).
+  // Init containers and sidecars in spec order, then app containers.
   std::vector<ContainerDemand> containers;
   QosClass qos = QosClass::kBestEffort;
   AlignmentNeed alignment = AlignmentNeed::kFit;

@@ -50,24 +50,28 @@ struct KubeletSettings {
 
 struct NumaNodeSpec {
   int id = 0;
-  std::vector<int> cpus;        // logical CPU ids; empty on a CPU-less NUMA node
+  std::vector<int> cpus;  // logical CPU ids; empty on a CPU-less NUMA node
   int threads_per_core = 1;
   int socket = 0;
-  std::int64_t memory = 0;      // bytes
-  // SLIT distances to every NUMA node, in the order of TopologySpec::numa. Empty: 10 to itself,
-  // 20 to the others.
+  std::int64_t memory = 0;  // bytes
+  // SLIT distances, indexed by NUMA id as the kubelet does (numa_info.go). Empty: 10 to itself, 20
+  // to the others. Looked at with prefer_closest_numa_nodes only; it must then reach the largest
+  // NUMA id.
   std::vector<int> distances;
 };
 
 struct DeviceSpec {
   std::string id;
   // nullopt: the plugin publishes no topology ("don't care"); empty: a topology without NUMA
-  // nodes. The kubelet tells the two apart (kubernetes.md 2.4). Ids outside 0..63 (a plugin that
+  // nodes. The kubelet tells the two apart. Ids outside 0..63 (a plugin that
   // publishes -1) are in no mask and kept here as they came.
   std::optional<std::vector<int>> numa;
   // Devices with the same endpoint share hardware (tokens of one shared endpoint). Empty: the id.
   std::string endpoint;
   bool healthy = true;
+  // Devices of different cohorts are never one class, although the kubelet cannot tell them apart
+  // now: a replay knows which of them will differ later. Empty everywhere else.
+  std::string cohort;
 };
 
 struct TopologySpec {
@@ -84,19 +88,26 @@ struct TopologySpec {
 class Topology {
  public:
   struct DeviceClass {
-    NumaMask numa;              // empty unless has_numa
+    NumaMask numa;              // of the machine's NUMA nodes, those it names
     bool has_topology = false;  // published a topology at all
-    bool has_numa = false;      // … that names at least one NUMA node
+    bool has_numa = false;      // … that names at least one NUMA node, of the machine or not
+    // Allocated after all others: no topology, one without NUMA nodes, or only the id -1
+    // (devicemanager's nodeWithoutTopology).
+    bool placeless = false;
     bool healthy = true;
-    int count = 0;              // devices in this class
+    int count = 0;  // devices in this class
   };
   struct Pool {
     std::string resource;
     int first_class = 0;  // classes [first_class, first_class + class_count) of classes()
     int class_count = 0;
-    NumaMask device_numa;      // NUMA nodes with at least one device, whatever its health
-    bool aligned = false;      // some device names a NUMA node: hints exist (kubernetes.md 2.4)
+    NumaMask device_numa;  // NUMA nodes with at least one device, whatever its health
+    NumaMask hint_numa;    // hints are sets of these (depends on the kubelet's version)
+    bool aligned = false;  // some device names a NUMA node: hints exist
     bool has_preference = false;
+    int devices = 0;  // of all classes
+    // most_touched[k]: the most devices, whatever their health, that k NUMA nodes can have.
+    std::vector<int> most_touched;
     std::vector<std::string> endpoints;  // distinct endpoint keys, sorted
   };
   struct DeviceRef {
@@ -105,7 +116,8 @@ class Topology {
   };
 
   // InvalidArgument names the field: a NUMA id twice or outside 0..63, no NUMA node, a device id
-  // twice in a resource, distances of the wrong length, more NUMA nodes than the kubelet allows.
+  // twice in a resource, distances that do not reach every NUMA id, more NUMA nodes than the
+  // kubelet allows, devices on several NUMA nodes out of more than 16.
   static absl::StatusOr<std::shared_ptr<const Topology>> Create(TopologySpec spec);
 
   [[nodiscard]] const TopologySpec& spec() const { return spec_; }
@@ -117,8 +129,15 @@ class Topology {
   [[nodiscard]] int FindPool(std::string_view resource) const;
   // class_index -1 when the pool has no such device.
   [[nodiscard]] DeviceRef FindDevice(int pool, std::string_view device_id) const;
+  // The smallest number of NUMA nodes that could hold so many devices of the pool if all were
+  // healthy and free; all of hint_numa when none could.
+  [[nodiscard]] int MinimalWidth(const Pool& pool, std::int64_t request) const;
   // Ids of the devices of one class, sorted.
   [[nodiscard]] std::span<const std::string> DeviceIds(int class_index) const;
+  // Which endpoints the devices of one class are tokens of: indices that are the same for the same
+  // endpoint in every pool. Sorted, each once.
+  [[nodiscard]] std::span<const int> ClassEndpoints(int class_index) const;
+  // From the default distances where none are given. Precondition: both are NUMA nodes.
   [[nodiscard]] int Distance(int from_numa, int to_numa) const;
   // Equal text = every question has the same answer on both machines (device ids do not matter).
   [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
@@ -126,14 +145,20 @@ class Topology {
  private:
   explicit Topology(TopologySpec spec);
   absl::Status Compile();
+  absl::Status CompileNuma();
+  absl::Status CompilePool(const std::string& resource, const std::vector<DeviceSpec>& devices);
+  absl::Status CompileWidths(Pool& pool);
+  void CompileEndpoints();
+  void CompileFingerprint();
 
   TopologySpec spec_;
   NumaMask numa_;
   std::vector<Pool> pools_;
   std::vector<DeviceClass> classes_;
   std::vector<std::vector<std::string>> class_ids_;
-  std::vector<absl::flat_hash_map<std::string, DeviceRef>> device_index_;
-  std::map<int, std::vector<int>> distances_;
+  std::vector<std::vector<int>> class_endpoints_;
+  std::vector<absl::flat_hash_map<std::string, DeviceRef>> device_index_;  // by pool
+  std::map<int, std::vector<int>> distances_;  // by NUMA id; only where given
   std::string fingerprint_;
 };
 

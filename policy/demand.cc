@@ -1,0 +1,29 @@
+#include "policy/demand.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace numafit::policy {
+
+std::string Demand::Fingerprint() const {
+  std::string out = absl::StrCat(static_cast<int>(qos), "/", static_cast<int>(alignment), "/",
+                                 distinct_endpoints ? 1 : 0);
+  for (const ContainerDemand& container : containers) {
+    absl::StrAppend(&out, "\n", static_cast<int>(container.kind));
+    for (const auto& [resource, count] : container.devices) {
+      absl::StrAppend(&out, " ", resource, "=", count);
+    }
+  }
+  absl::StrAppend(&out, "\na ", absl::StrJoin(accelerators, " "), "\ne ",
+                  absl::StrJoin(endpoints, " "), "\ns ", absl::StrJoin(shared_endpoints, " "));
+  return out;
+}
+
+bool Demand::AsksForNoDevice() const {
+  return std::all_of(containers.begin(), containers.end(),
+                     [](const ContainerDemand& c) { return c.devices.empty(); });
+}
+
+}  // namespace numafit::policy

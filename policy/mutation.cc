@@ -1,0 +1,54 @@
+#include "policy/mutation.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+namespace numafit::policy {
+namespace {
+
+constexpr std::array kNames = {
+    MutationName{Mutation::kWidthOverFree, "width-over-free"},
+    MutationName{Mutation::kWidthSkipsUnhealthy, "width-skips-unhealthy"},
+    MutationName{Mutation::kMasksMayDiffer, "masks-may-differ"},
+    MutationName{Mutation::kZeroIsNothing, "zero-is-nothing"},
+    MutationName{Mutation::kNoReuse, "no-reuse"},
+    MutationName{Mutation::kSidecarReuse, "sidecar-reuse"},
+    MutationName{Mutation::kVersionGateFlipped, "version-gate-flipped"},
+    MutationName{Mutation::kTieBreakReversed, "tie-break-reversed"},
+    MutationName{Mutation::kClosestIgnored, "closest-ignored"},
+    MutationName{Mutation::kSharedDeviceOnce, "shared-device-once"},
+    MutationName{Mutation::kEmptyTopologyIsNone, "empty-topology-is-none"},
+    MutationName{Mutation::kNoRoomIsDontCare, "no-room-is-dont-care"},
+};
+
+}  // namespace
+
+std::span<const MutationName> MutationNames() {
+  return kNames;
+}
+
+#ifdef NUMAFIT_MUTATIONS
+namespace {
+
+std::optional<Mutation> Chosen() {
+  const char* name = std::getenv("NUMAFIT_MUTATION");
+  if (name == nullptr || *name == '\0') return std::nullopt;
+  for (const MutationName& known : kNames) {
+    if (known.name == name) return known.mutation;
+  }
+  // A misspelt mutation that changes nothing would pass for one that nobody notices.
+  std::fprintf(stderr, "NUMAFIT_MUTATION=%s is not known\n", name);
+  std::abort();
+}
+
+}  // namespace
+
+bool Mutated(Mutation mutation) {
+  static const std::optional<Mutation> chosen = Chosen();
+  return chosen == mutation;
+}
+#endif
+
+}  // namespace numafit::policy
