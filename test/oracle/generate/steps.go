@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -114,8 +115,8 @@ func (m *maker) near(base map[string]string, small bool) map[string]string {
 		return m.demand(small)
 	}
 	out := map[string]string{}
-	for r, s := range base {
-		k, err := strconv.Atoi(s)
+	for _, r := range slices.Sorted(maps.Keys(base)) {
+		k, err := strconv.Atoi(base[r])
 		if err != nil {
 			continue
 		}
@@ -124,7 +125,15 @@ func (m *maker) near(base map[string]string, small bool) map[string]string {
 			out[r] = strconv.Itoa(k)
 		}
 	}
-	return out
+	return orNone(out)
+}
+
+// orNone is no limits at all for an empty set of limits.
+func orNone(limits map[string]string) map[string]string {
+	if len(limits) == 0 {
+		return nil
+	}
+	return limits
 }
 
 func (m *maker) demand(small bool) map[string]string {
@@ -143,7 +152,7 @@ func (m *maker) demand(small bool) map[string]string {
 	if m.chance(3) {
 		out["cpu"], out["memory"] = oneOf(m, "1", "2500m"), "1Gi"
 	}
-	return out
+	return orNone(out)
 }
 
 // quantity likes the edges: what one NUMA node has, one more, one less, what

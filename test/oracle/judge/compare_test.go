@@ -1,0 +1,98 @@
+//go:build k134 || k135 || k136 || k137
+
+package judge
+
+import (
+	"bufio"
+	"os"
+	"testing"
+
+	"numafit.io/numafit/test/oracle/form"
+	"numafit.io/numafit/test/oracle/generate"
+	"numafit.io/numafit/test/oracle/kubelet"
+)
+
+// The test binary is its own mirror: the real managers, made wrong.
+func TestMain(m *testing.M) {
+	if os.Getenv("ORACLE_TEST_MIRROR") == "" {
+		os.Exit(m.Run())
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		c, err := form.ParseCase(in.Bytes())
+		if err != nil {
+			panic(err)
+		}
+		for _, l := range limits(c) {
+			for r, q := range l {
+				if q == "3" {
+					l[r] = "4"
+				}
+			}
+		}
+		os.Stdout.Write(form.Line(kubelet.Run(c, nil)))
+	}
+}
+
+func TestADisagreementIsShrunkAndStored(t *testing.T) {
+	t.Setenv("ORACLE_TEST_MIRROR", "1")
+	m, err := startMirror(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.stop()
+	for i := range uint64(1000) {
+		c := generate.Case(kubelet.Minor, 3, i)
+		for r := range c.Devices { // a mirror that foretells ids needs fixed picks
+			if _, has := c.PreferredAllocation[r]; !has {
+				preferByID(c, r)
+			}
+		}
+		d := &disagreement{c: c, exact: true, real: kubelet.Run(c, nil)}
+		d.said = m.ask(d.asked())[0]
+		if d.problem, d.step = check(c, &d.real, &d.said, true, &Tally{}); d.problem == "" {
+			continue
+		}
+		small := m.shrink(d)
+		if n := len(small.c.Steps); n != 1 {
+			t.Errorf("%d steps are left of\n%s", n, form.Line(small.c))
+		}
+		path, err := store(t.TempDir(), small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tally := Tally{}
+		m.checkFixture(path, f.Case, kubelet.Minor, f.Kubernetes[kubelet.Minor], &tally)
+		if tally.Disagreements != 1 {
+			t.Error("the fixture does not show the disagreement")
+		}
+		return
+	}
+	t.Fatal("a wrong mirror was not found out in 1,000 cases")
+}
+
+func preferByID(c *form.Case, r string) {
+	if c.PreferredAllocation == nil {
+		c.PreferredAllocation = map[string][]string{}
+	}
+	c.PreferredAllocation[r] = nil
+}
+
+func TestAMirrorThatDiesIsADisagreement(t *testing.T) {
+	m, err := startMirror("head -n 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.stop()
+	c := generate.Case(kubelet.Minor, 3, 0)
+	for _, said := range m.ask(c, c, c) {
+		if !said.broken() {
+			t.Errorf("%s is taken for an answer", said.line)
+		}
+	}
+}
