@@ -16,8 +16,9 @@ import (
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 
 	"numafit.io/test/lab/cluster"
 	"numafit.io/test/lab/fleet"
@@ -135,23 +136,12 @@ type watcher struct {
 	first  time.Time
 	last   time.Time
 	bound  map[string]bool
-	err    error
 	done   chan struct{}
 	wanted int
 	report chan string
 }
 
-func (b *Bench) watch(ctx context.Context, wanted int) (*watcher, error) {
-	start, err := b.cluster.Client.CoreV1().Pods("default").List(ctx, meta.ListOptions{Limit: 1})
-	if err != nil {
-		return nil, err
-	}
-	events, err := b.cluster.Client.CoreV1().Pods("default").Watch(ctx, meta.ListOptions{
-		ResourceVersion: start.ResourceVersion,
-	})
-	if err != nil {
-		return nil, err
-	}
+func (b *Bench) watch(ctx context.Context, wanted int) *watcher {
 	w := &watcher{
 		bound: map[string]bool{}, done: make(chan struct{}), wanted: wanted,
 		report: make(chan string, wanted),
@@ -159,36 +149,55 @@ func (b *Bench) watch(ctx context.Context, wanted int) (*watcher, error) {
 	for range 8 {
 		go b.reportRunning(ctx, w)
 	}
-	go w.follow(ctx, events)
-	return w, nil
+	source := cache.NewListWatchFromClient(b.cluster.Client.CoreV1().RESTClient(), "pods", "default",
+		fields.Everything())
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: source, ObjectType: &core.Pod{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(object any) { w.see(object.(*core.Pod)) },
+			UpdateFunc: func(_, object any) { w.see(object.(*core.Pod)) },
+		},
+	})
+	watching, stop := context.WithCancel(ctx)
+	go informer.RunWithContext(watching)
+	go func() { // ends the informer with the run
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+		}
+		stop()
+	}()
+	return w
 }
 
-func (w *watcher) follow(ctx context.Context, events watch.Interface) {
-	defer close(w.done)
-	defer close(w.report)
-	defer events.Stop()
-	for len(w.bound) < w.wanted {
-		select {
-		case event, open := <-events.ResultChan():
-			if !open {
-				w.err = errors.New("the watch on Pods ended")
-				return
-			}
-			pod, isPod := event.Object.(*core.Pod)
-			if !isPod || pod.Spec.NodeName == "" || w.bound[pod.Name] {
-				continue
-			}
-			now := time.Now()
-			if len(w.bound) == 0 {
-				w.first = now
-			}
-			w.last = now
-			w.bound[pod.Name] = true
-			w.report <- pod.Name
-		case <-ctx.Done():
-			w.err = fmt.Errorf("%d of %d Pods were bound", len(w.bound), w.wanted)
-			return
-		}
+func (w *watcher) see(pod *core.Pod) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if pod.Spec.NodeName == "" || w.bound[pod.Name] || len(w.bound) == w.wanted {
+		return
+	}
+	if len(w.bound) == 0 {
+		w.first = now
+	}
+	w.last = now
+	w.bound[pod.Name] = true
+	w.report <- pod.Name // never blocks: it has room for all
+	if len(w.bound) == w.wanted {
+		close(w.report)
+		close(w.done)
+	}
+}
+
+// wait returns when every Pod is bound, with their rate: Pods per second between first and last bind.
+func (w *watcher) wait(ctx context.Context) (float64, error) {
+	select {
+	case <-w.done:
+		return float64(w.wanted-1) / w.last.Sub(w.first).Seconds(), nil
+	case <-ctx.Done():
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return 0, fmt.Errorf("%d of %d Pods were bound in time", len(w.bound), w.wanted)
 	}
 }
 
@@ -201,11 +210,6 @@ func (b *Bench) reportRunning(ctx context.Context, w *watcher) {
 		_, _ = b.cluster.Client.CoreV1().Pods("default").
 			Patch(ctx, name, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
 	}
-}
-
-// rate is Pods per second between the first and the last bind.
-func (w *watcher) rate() float64 {
-	return float64(len(w.bound)-1) / w.last.Sub(w.first).Seconds()
 }
 
 func (b *Bench) create(ctx context.Context, pods []*core.Pod) error {
@@ -236,22 +240,19 @@ func (b *Bench) measure(ctx context.Context, count int, numafit bool) (float64, 
 	if err := b.create(ctx, b.pods(count)); err != nil {
 		return 0, err
 	}
-	w, err := b.watch(ctx, count)
-	if err != nil {
-		return 0, err
-	}
-	err = b.cluster.StartScheduler(ctx, cluster.SchedulerOptions{
+	w := b.watch(ctx, count)
+	err := b.cluster.StartScheduler(ctx, cluster.SchedulerOptions{
 		Config: b.cluster.TrialConfig(), WithoutNumafit: !numafit,
 	})
 	if err != nil {
 		return 0, err
 	}
-	<-w.done
+	rate, err := w.wait(ctx)
 	b.cluster.StopScheduler()
-	if w.err != nil {
-		return 0, w.err
+	if err != nil {
+		return 0, err
 	}
-	return w.rate(), b.clear(ctx)
+	return rate, b.clear(ctx)
 }
 
 // Throughput is the answer of CompareThroughput.
@@ -311,17 +312,13 @@ func (b *Bench) MeasureGate(ctx context.Context, count int) (*Gate, error) {
 	if err := b.cluster.StartScheduler(ctx, cluster.SchedulerOptions{}); err != nil {
 		return nil, err
 	}
-	w, err := b.watch(ctx, count)
-	if err != nil {
-		return nil, err
-	}
+	w := b.watch(ctx, count)
 	begin := time.Now()
 	if err := b.create(ctx, b.pods(count)); err != nil {
 		return nil, err
 	}
-	<-w.done
-	if w.err != nil {
-		return nil, w.err
+	if _, err := w.wait(ctx); err != nil {
+		return nil, err
 	}
 	answer := &Gate{
 		Nodes: len(b.cluster.Fleet.Nodes), Pods: count,
@@ -331,7 +328,7 @@ func (b *Bench) MeasureGate(ctx context.Context, count int) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	total, good := 0.0, 0.0
+	total, refused := 0.0, 0.0
 	for name, value := range samples {
 		result, isBind := strings.CutPrefix(name, `numafit_bind_total{result="`)
 		if !isBind || value == 0 {
@@ -340,14 +337,14 @@ func (b *Bench) MeasureGate(ctx context.Context, count int) (*Gate, error) {
 		result = strings.TrimSuffix(result, `"}`)
 		answer.Binds[result] = value
 		total += value
-		if result == "bound" {
-			good += value
+		if result == "refused" {
+			refused = value
 		}
 	}
 	if total == 0 {
 		return nil, errors.New("the extender's metrics have no numafit_bind_total")
 	}
-	answer.RefusedShare = (total - good) / total
+	answer.RefusedShare = refused / total
 	b.cluster.StopScheduler()
 	b.cluster.StopExtender()
 	return answer, b.clear(ctx)

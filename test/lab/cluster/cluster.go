@@ -124,6 +124,25 @@ func (c *Cluster) Stop() {
 	c.etcd.Kill()
 }
 
+// PIDs lists the processes of the programs that run now.
+func (c *Cluster) PIDs() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := []*children.Child{c.etcd, c.apiServer, c.scheduler, c.extender}
+	for _, node := range c.nodes {
+		node.mu.Lock()
+		all = append(all, node.kubelet)
+		node.mu.Unlock()
+	}
+	var pids []int
+	for _, child := range all {
+		if child != nil && child.Running() {
+			pids = append(pids, child.PID())
+		}
+	}
+	return pids
+}
+
 // Kubeconfig is the file with which a person is cluster-admin.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfigOf("admin") }
 

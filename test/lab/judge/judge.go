@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"sort"
+	"strconv"
 	"strings"
 
 	"numafit.io/test/lab/fleet"
@@ -80,12 +81,28 @@ func Misaligned(node fleet.Node, holding Holding) string {
 func Describe(node fleet.Node, holding Holding) string { return describe(Spread(node, holding)) }
 
 func describe(spread map[string][]int) string {
-	var words []string
+	places := map[string][]string{} // NUMA nodes to the resources that lie there
 	for resource, numas := range spread {
-		words = append(words, fmt.Sprintf("%s: NUMA %v", resource, numas))
+		words := make([]string, len(numas))
+		for i, id := range numas {
+			words[i] = strconv.Itoa(id)
+		}
+		place := "NUMA " + strings.Join(words, "+")
+		if len(numas) == 0 {
+			place = "no NUMA node"
+		}
+		places[place] = append(places[place], resource)
+	}
+	var words []string
+	for place, resources := range places {
+		sort.Strings(resources)
+		if len(places) == 1 {
+			return place
+		}
+		words = append(words, strings.Join(resources, ", ")+" on "+place)
 	}
 	sort.Strings(words)
-	return strings.Join(words, ", ")
+	return strings.Join(words, "; ")
 }
 
 // Free counts the free healthy devices of a node: resource, then NUMA node.
