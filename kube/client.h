@@ -36,6 +36,8 @@ absl::StatusOr<Credentials> LoadKubeconfig(const std::string& path);
 absl::StatusOr<Credentials> InClusterCredentials(
     const std::string& folder = "/var/run/secrets/kubernetes.io/serviceaccount");
 
+class Transport;
+
 struct BindRequest {
   std::string pod_namespace;
   std::string pod_name;
@@ -56,12 +58,16 @@ class Client {
   virtual ~Client() = default;
 
   // POST pods/binding. OK only after the API server said so. AlreadyExists-like conflicts come as
-  // absl::StatusCode::kAborted, a missing Pod as kNotFound, an unreachable server as kUnavailable;
+  // absl::StatusCode::kAborted, a missing Pod as kNotFound, an unreachable server as kUnavailable,
+  // one that did not answer in time as kDeadlineExceeded (the Pod may be bound nevertheless);
   // the message is the API server's.
   virtual absl::Status Bind(const BindRequest& request) = 0;
   virtual absl::StatusOr<api::Pod> GetPod(const std::string& pod_namespace,
                                           const std::string& name) = 0;
   virtual absl::StatusOr<api::Node> GetNode(const std::string& name) = 0;
+
+  // What requests travel over; null in fakes, whose watches only report that through on_state.
+  virtual Transport* transport() { return nullptr; }
 };
 
 // What a watch delivers. Handlers are called from the watch's one thread, in order, and must not
@@ -74,7 +80,8 @@ struct WatchHandlers {
   // Added or modified.
   std::function<void(T)> on_upsert;
   std::function<void(T)> on_delete;
-  // The connection to the API server broke (not OK) or was repaired (OK). Optional.
+  // The connection to the API server broke (not OK) or was repaired (OK); called when that, or the
+  // reason, changes. A stream that ends in good order is no break. Optional.
   std::function<void(const absl::Status&)> on_state;
 };
 
@@ -94,7 +101,7 @@ struct WatchOptions {
   std::string field_selector;
   std::string label_selector;
   int page_size = 500;
-  int timeout_seconds = 300;        // asked of the server; each stream ends and resumes
+  int timeout_seconds = 300;  // asked of the server; each stream ends and resumes
   int backoff_initial_ms = 100;
   int backoff_max_ms = 10'000;
 };
