@@ -1,6 +1,7 @@
 // Package judge says, from what a kubelet itself reports, where containers landed and whether a Pod
 // could be placed aligned now. It shares no code with numafit's policy: it counts devices per NUMA
-// node and nothing else, which is all that decides while CPU and memory managers are off.
+// node and nothing else, which is all that decides while CPU and memory managers are off and every
+// device sits on exactly one NUMA node, as in the lab's fleet.
 package judge
 
 import (

@@ -139,19 +139,19 @@ func clearDir(dir string) error {
 }
 
 func printNext(now *state) {
-	how := "with numafit"
+	how, other := "with", "without"
 	if !now.WithNumafit {
-		how = "without numafit"
+		how, other = other, how
 	}
-	fmt.Printf(`The lab is up: real kubelets on made-up NUMA machines, kube-scheduler %s.
+	fmt.Printf(`The lab is up: real kubelets on made-up NUMA machines, kube-scheduler %s numafit.
 
   hack/lab.sh kubectl get nodes
   hack/lab.sh kubectl apply -f test/lab/examples/aligned.yaml     4 accelerators + 4 endpoints on one NUMA node
   hack/lab.sh kubectl apply -f test/lab/examples/fragmented.yaml  Pods that break NUMA nodes, then larger ones
   hack/lab.sh status                                              what is free where, and which Pod lies where
-  hack/lab.sh scheduler without                                   the same Pods without numafit
+  hack/lab.sh scheduler %-7s                                   restart kube-scheduler %s numafit
   hack/lab.sh down
-`, how)
+`, how, other, other)
 }
 
 func down([]string) error {
