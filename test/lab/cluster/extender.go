@@ -16,6 +16,9 @@ import (
 	"numafit.io/test/lab/fleet"
 )
 
+// ReadAddress is where the extender answers people and Prometheus: read API, /metrics, /readyz.
+const ReadAddress = "127.0.0.1:8889"
+
 // StartExtender starts numafit-extender at the address that scheduler-config/trial.yaml names, and
 // waits until it is ready (all its lists are read). An extender that runs already is stopped first.
 func (c *Cluster) StartExtender(ctx context.Context, arguments ...string) error {
@@ -33,6 +36,7 @@ func (c *Cluster) StartExtender(ctx context.Context, arguments ...string) error 
 		Name: "numafit-extender", Path: program, Log: c.LogFile("extender"),
 		Args: append([]string{
 			"--fleet", c.Fleet.Path, "--kubeconfig", c.kubeconfigOf("extender"), "--listen", address,
+			"--read-listen", ReadAddress,
 		}, arguments...),
 	})
 	if err != nil {
@@ -45,7 +49,7 @@ func (c *Cluster) StartExtender(ctx context.Context, arguments ...string) error 
 	defer cancel()
 	client := &http.Client{Timeout: 2 * time.Second}
 	return c.waitFor(ctx, child, "numafit-extender to be ready", func() (bool, error) {
-		return isOK(client, "http://"+address+"/readyz"), nil
+		return isOK(client, "http://"+ReadAddress+"/readyz"), nil
 	})
 }
 
@@ -65,11 +69,7 @@ func (c *Cluster) KillExtender() {
 
 // ExtenderMetrics reads the extender's /metrics: sample ("name{labels}") to value.
 func (c *Cluster) ExtenderMetrics(ctx context.Context) (map[string]float64, error) {
-	address, err := ExtenderAddress(c.TrialConfig())
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ReadAddress+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"numafit.io/test/lab/children"
 	"numafit.io/test/lab/cluster"
+	"numafit.io/test/lab/fleet"
 )
 
 var errNotUp = errors.New("the lab is not up: hack/lab.sh up")
@@ -149,6 +150,7 @@ func printNext(now *state) {
   hack/lab.sh kubectl apply -f test/lab/examples/aligned.yaml     4 accelerators + 4 endpoints on one NUMA node
   hack/lab.sh kubectl apply -f test/lab/examples/fragmented.yaml  Pods that break NUMA nodes, then larger ones
   hack/lab.sh status                                              what is free where, and which Pod lies where
+  hack/lab.sh numafit explain -f test/lab/examples/aligned.yaml   what numafit thinks of a Pod
   hack/lab.sh scheduler %-7s                                   restart kube-scheduler %s numafit
   hack/lab.sh down
 `, how, other, other)
@@ -201,6 +203,19 @@ func kubectl(arguments []string) error {
 		return err
 	}
 	return enter(append([]string{cluster.Program(root, "kubectl")}, arguments...))
+}
+
+// askNumafit runs the numafit command against the lab's extender.
+func askNumafit(arguments []string) error {
+	root, err := cluster.FindRoot()
+	if err != nil {
+		return err
+	}
+	numafit, err := fleet.FindNumafit(root)
+	if err != nil {
+		return err
+	}
+	return enter(append(append([]string{numafit}, arguments...), "--server", "http://"+cluster.ReadAddress))
 }
 
 func shell(arguments []string) error {

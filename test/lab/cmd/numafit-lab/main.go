@@ -18,6 +18,7 @@ const usage = `usage: hack/lab.sh COMMAND
   up [--fleet FILE] [--without-numafit]   start the lab and return when it is ready
   status                                  nodes, free devices per NUMA node, Pods
   kubectl ARGUMENTS…                      kubectl, as cluster-admin of the lab
+  numafit ARGUMENTS…                      the numafit command, asking the lab's extender
   shell                                   a shell inside the lab's network, with KUBECONFIG set
   scheduler with|without                  restart kube-scheduler with or without numafit
   device NODE RESOURCE ID healthy|unhealthy
@@ -36,7 +37,7 @@ func main() {
 		os.Exit(2)
 	}
 	commands := map[string]func([]string) error{
-		"up": up, "serve": serve, "down": down, "status": status, "kubectl": kubectl, "shell": shell,
+		"up": up, "serve": serve, "down": down, "status": status, "kubectl": kubectl, "shell": shell, "numafit": askNumafit,
 		"scheduler": switchScheduler, "device": changeDevice, "demo": demo, "bench": benchScheduler,
 	}
 	run, known := commands[os.Args[1]]
