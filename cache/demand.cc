@@ -131,7 +131,8 @@ void Classify(const api::ResourceClasses& classes, policy::Demand& demand) {
       demand.accelerators.push_back(resource);
     } else if (api::IsEndpoint(kind)) {
       demand.endpoints.push_back(resource);
-      if (kind == api::ResourceKind::kEndpointShared || kind == api::ResourceKind::kEndpointVirtual) {
+      if (kind == api::ResourceKind::kEndpointShared ||
+          kind == api::ResourceKind::kEndpointVirtual) {
         demand.shared_endpoints.push_back(resource);
       }
     }

@@ -6,8 +6,8 @@
 // What a kubelet will do with Pods that it has not admitted yet depends on their order, which is
 // not the order of the binds (kubernetes.md 2.9). A node therefore keeps every state that any order
 // can lead to; a further Pod is only let in when all of them admit it, and past a bound the node is
-// `settling` until its kubelet has shown that it admitted the Pods. Ask JudgeOnNode (cache/judge.h),
-// not policy::Judge, about a node's state: it knows about the orders.
+// `settling` until its kubelet has shown that it admitted the Pods. Ask JudgeOnNode
+// (cache/judge.h), not policy::Judge, about a node's state: it knows about the orders.
 //
 // Assumed of the cluster: a kubelet's statuses of the Pods of one node reach us in the order of its
 // decisions, and a Pod that is Succeeded, Failed or gone holds nothing any more.

@@ -51,6 +51,9 @@ struct NodeState {
   int max_states = 64;
 };
 
+// No container asks for a resource that this node's kubelet knows: it holds nothing there.
+[[nodiscard]] bool TouchesNoPool(const policy::Topology& topology, const policy::Demand& demand);
+
 // A pure function of its arguments: equal ids, equal demand fingerprints and the same strategy have
 // the same answer. `strategy` may be null (no score). Cost: a few microseconds and, with n pending
 // Pods, up to n * 2^n admissions more.

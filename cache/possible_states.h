@@ -1,0 +1,117 @@
+// Every state that one kubelet may be in, as far as numafit can know.
+//
+// What a kubelet holds is decided by the order in which it admits Pods and by its random picks;
+// neither is visible from outside. So a node keeps every combination that is still possible: a
+// *world* says of every Pod whether the kubelet has admitted it, and which devices it then holds.
+// The set is closed: from each world, any Pod that waits may be admitted next, with each outcome
+// that policy::Admit foretells. News narrows it (a Pod shows that it was admitted) or opens it (a
+// Pod leaves: those that wait may find more room).
+//
+// The set is bounded. Past the bound the node goes *loose*: of the Pods that may hold one thing or
+// another only the number of devices is kept, and every way in which the kubelet may have spread
+// them counts as possible. That is a superset, so nothing is over-committed. Kubelets that do not
+// enforce decide on counts alone and lose nothing; on one that enforces nothing is let in while
+// Pods wait, and afterwards only what fits however they are spread.
+//
+// Not thread-safe. Costs a few admissions per change, microseconds each; at most
+// `max_worlds` times the number of waiting Pods.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "cache/judge.h"
+#include "cache/spreads.h"
+#include "policy/admit.h"
+#include "policy/demand.h"
+#include "policy/topology.h"
+#include "policy/usage.h"
+
+namespace numafit::cache {
+
+class PossibleStates {
+ public:
+  struct Limits {
+    int max_states = 64;     // distinct usages once everybody is admitted
+    int max_unadmitted = 5;  // Pods that wait, on a kubelet that enforces
+  };
+  // Names a Pod of this node; never reused.
+  using Handle = int;
+
+  PossibleStates(std::shared_ptr<const policy::Topology> topology, Limits limits);
+
+  // A Pod that is bound and that the kubelet may admit at any time from now on.
+  Handle AddWaiting(std::shared_ptr<const policy::Demand> demand);
+  // A Pod that runs and holds one of these; none given: anything that the kubelet may have picked.
+  Handle AddRunning(std::shared_ptr<const policy::Demand> demand,
+                    const std::vector<policy::Holding>& held);
+  // The kubelet has shown that it admitted the Pod. No-op when it has before.
+  void ShowAdmitted(Handle pod);
+  // The Pod is gone and holds nothing. `never_admitted`: the kubelet refused it, or it was never
+  // bound.
+  void Remove(Handle pod, bool never_admitted);
+
+  // What the Pod holds in each possible state, admitted or not yet: empty when it may be anything.
+  [[nodiscard]] std::vector<policy::Holding> HeldBy(Handle pod) const;
+  // The model says that the kubelet cannot have admitted this Pod (and it may have all the same).
+  [[nodiscard]] bool Contradicts(Handle pod) const;
+  [[nodiscard]] const std::shared_ptr<const policy::Topology>& topology() const {
+    return topology_;
+  }
+
+  // Everything that a verdict depends on. Without id.
+  [[nodiscard]] NodeState Describe() const;
+
+ private:
+  // One per slot: an index into Slot::holdings, or one of these.
+  using World = absl::InlinedVector<std::int16_t, 12>;
+  static constexpr std::int16_t kWaiting = -1;
+  static constexpr std::int16_t kRefused = -2;
+  static constexpr std::int16_t kLoose = -3;
+  [[nodiscard]] std::size_t MaxWorlds() const;
+
+  struct Slot {
+    Handle handle = 0;
+    std::shared_ptr<const policy::Demand> demand;
+    std::vector<policy::Holding> holdings;  // the alternatives that worlds point at
+    bool admitted = false;
+    bool loose = false;
+    bool contradiction = false;  // shown admitted against the model
+    PoolTotals totals;           // what it holds in all, whatever the pick
+  };
+
+  [[nodiscard]] bool Enforces() const;
+  [[nodiscard]] std::size_t IndexOf(Handle pod) const;
+  [[nodiscard]] int WaitingPods() const;
+  [[nodiscard]] policy::Usage UsageOf(const World& world) const;
+  [[nodiscard]] PoolTotals LooseTotals() const;
+  [[nodiscard]] bool IsSettled(const World& world) const;
+  static std::int16_t IndexOfHolding(Slot& slot, const policy::Holding& holding);
+
+  Slot& NewSlot(std::shared_ptr<const policy::Demand> demand, bool admitted);
+  // Adds every world that some order leads to, or goes loose.
+  void Close();
+  [[nodiscard]] bool TryClose();
+  [[nodiscard]] bool WithinBounds() const;
+  void Deduplicate();
+  // Keeps only totals of the Pods that may hold one thing or another.
+  void GoLoose();
+  // Goes back to worlds when there are few enough.
+  void Tighten();
+  // Multiplies the worlds by what the Pod may hold. False: too many; the worlds are spoiled.
+  [[nodiscard]] bool Multiply(std::size_t slot, const std::vector<policy::Holding>& alternatives);
+  void DescribeLoose(NodeState& state) const;
+  void DescribePending(NodeState& state) const;
+
+  std::shared_ptr<const policy::Topology> topology_;
+  Limits limits_;
+  std::vector<Slot> slots_;
+  std::vector<World> worlds_;  // at least one; the same length each, one entry per slot
+  bool loose_ = false;         // some slots are
+  Handle next_handle_ = 0;
+};
+
+}  // namespace numafit::cache

@@ -1,0 +1,73 @@
+#include "cache/state_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string_view>
+#include <utility>
+
+namespace numafit::cache {
+namespace {
+
+std::uint64_t NextId() {
+  static std::atomic<std::uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+template <typename T>
+void AppendRaw(std::string& key, T value) {
+  key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+void AppendUsage(std::string& key, const policy::Usage& usage) {
+  AppendRaw(key, static_cast<std::uint32_t>(usage.raw().size()));
+  for (const std::int32_t taken : usage.raw()) AppendRaw(key, taken);
+}
+
+void AppendHolding(std::string& key, const policy::Holding& holding) {
+  AppendRaw(key, static_cast<std::uint32_t>(holding.size()));
+  for (const policy::ClassCount& item : holding) {
+    AppendRaw(key, item.class_index);
+    AppendRaw(key, item.count);
+  }
+}
+
+std::string KeyOf(const NodeState& state) {
+  std::string key;
+  AppendRaw(key, state.topology.get());
+  AppendRaw(key, state.knowledge.settling);
+  AppendRaw(key, state.exhaustive);
+  AppendRaw(key, state.max_states);
+  AppendRaw(key, static_cast<std::uint32_t>(state.knowledge.usages.size()));
+  for (const policy::Usage& usage : state.knowledge.usages) AppendUsage(key, usage);
+  AppendRaw(key, static_cast<std::uint32_t>(state.pending.size()));
+  for (const auto& demand : state.pending) {
+    const std::string fingerprint = demand->Fingerprint();
+    AppendRaw(key, static_cast<std::uint32_t>(fingerprint.size()));
+    key += fingerprint;
+  }
+  for (const NodeState::Now& now : state.now) {
+    for (const NodeState::Now::Place place : now.places) AppendRaw(key, place);
+    for (const policy::Holding& holding : now.held) AppendHolding(key, holding);
+    AppendUsage(key, now.usage);
+  }
+  return key;
+}
+
+}  // namespace
+
+std::shared_ptr<const NodeState> StateTable::Intern(NodeState described) {
+  std::string key = KeyOf(described);
+  if (const auto found = states_.find(key); found != states_.end()) return found->second;
+  if (states_.size() >= sweep_at_) Sweep();
+  described.id = NextId();
+  auto state = std::make_shared<const NodeState>(std::move(described));
+  states_.emplace(std::move(key), state);
+  return state;
+}
+
+void StateTable::Sweep() {
+  absl::erase_if(states_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  sweep_at_ = std::max(kMinKept, states_.size() * 4);
+}
+
+}  // namespace numafit::cache
