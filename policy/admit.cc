@@ -97,7 +97,10 @@ class Admission {
     if (index == requests_.size()) return Emit(RefusalReason::kNone, -1, "");
     MergeResult merged = pod_merge_;
     if (!PodScope()) {
-      if (choices_ > 0 && !requests_[index].empty()) asked_after_choice_ = true;
+      if (choices_ > 0 && !requests_[index].empty() &&
+          topology_.kubelet().policy != TopologyPolicy::kNone) {
+        asked_after_choice_ = true;
+      }
       merged = Ask(requests_[index], /*use_reusable=*/true);
       if (Refuses(merged)) {
         return Refuse(index, RefusalReason::kTopologyAffinityError,
@@ -261,6 +264,7 @@ AdmitResult Admit(const Topology& topology, const Usage& usage, const Demand& de
   admission.Run();
   // Without enforcement a merge only says where to look first: counts decide.
   result.same_verdict = !Enforces(topology.kubelet().policy) || !admission.asked_after_choice();
+  result.same_affinities = !admission.asked_after_choice();
   if (admission.intractable()) {
     result.truncated = true;
     result.same_verdict = false;

@@ -72,6 +72,8 @@ struct AdmitResult {
   // picked was decided after a pick. Always so on kubelets that do not enforce, where counts alone
   // decide.
   bool same_verdict = false;
+  // Those left out have the same affinities as these. The first container's is always the same.
+  bool same_affinities = false;
 
   // kDepends when some outcomes admit and some refuse; kUnknown when truncated and not
   // same_verdict.

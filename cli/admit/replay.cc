@@ -162,6 +162,7 @@ bool Replay::IsObserved(const CaseStep& step, const policy::Outcome& outcome,
 void Replay::Collect(const World& world, const policy::AdmitResult& result, const CaseStep& step,
                      Verdicts& verdicts) const {
   verdicts.truncated = verdicts.truncated || result.truncated;
+  if (result.truncated && !result.same_affinities) verdicts.same_affinities = false;
   verdicts.unknown = verdicts.unknown || result.verdict() == policy::Verdict::kUnknown;
   for (const policy::Outcome& outcome : result.outcomes) {
     std::vector<Given> given;
@@ -283,7 +284,7 @@ void Replay::Write(const CaseStep& step, const Verdicts& verdicts, Json& answer)
         std::all_of(verdicts.given.begin(), verdicts.given.end(),
                     [&](const std::vector<Given>& g) { return Same(g[i].allocation, first); });
     // What was left out may differ.
-    if (same && !verdicts.truncated) {
+    if (same && (verdicts.same_affinities || (i == 0 && worlds_.size() == 1))) {
       Json& affinity = container["affinity"] = nullptr;
       if (first.affinity) {
         affinity = Json::array();

@@ -45,6 +45,7 @@ class Replay {
     // Some outcomes were left out, and the verdict is unknown, or only where devices land.
     bool unknown = false;
     bool truncated = false;
+    bool same_affinities = true;
     std::vector<std::vector<Given>> given;  // distinct, of the admitting outcomes
     std::set<World> worlds;                 // after the step
     std::set<World> observed_worlds;        // before the step: those that can do what was observed
