@@ -1,0 +1,248 @@
+#include "extender/metrics.h"
+
+#include <utility>
+#include <vector>
+
+#include "cache/fleet.h"
+#include "cache/verdicts.h"
+#include "extender/http/parked_server.h"
+#include "extender/offers.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "prometheus/text_serializer.h"
+
+namespace numafit::extender {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+const prometheus::Histogram::BucketBoundaries kCallSeconds = {
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1};
+const prometheus::Histogram::BucketBoundaries kBindSeconds = {
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5};
+
+prometheus::Counter* AddCounter(prometheus::Registry& registry, const char* name,
+                                const char* help) {
+  return &prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add({});
+}
+
+struct Sample {
+  double value;
+  std::vector<std::pair<std::string, std::string>> labels;
+};
+
+MetricFamily Family(const char* name, const char* help, MetricType type,
+                    const std::vector<Sample>& samples) {
+  MetricFamily family;
+  family.name = name;
+  family.help = help;
+  family.type = type;
+  for (const Sample& sample : samples) {
+    ClientMetric& metric = family.metric.emplace_back();
+    for (const auto& [key, value] : sample.labels) metric.label.push_back({key, value});
+    if (type == MetricType::Counter) {
+      metric.counter.value = sample.value;
+    } else {
+      metric.gauge.value = sample.value;
+    }
+  }
+  return family;
+}
+
+template <typename T>
+double Number(const T& value) {
+  return static_cast<double>(value);
+}
+
+}  // namespace
+
+// Reads the sources when asked.
+class Metrics::ScrapeTime {
+ public:
+  Sources sources;
+
+  [[nodiscard]] std::vector<MetricFamily> Collect() const {
+    std::vector<MetricFamily> families;
+    families.push_back(Family("numafit_build_info", "1, with the version as a label.",
+                              MetricType::Gauge, {{1, {{"version", NUMAFIT_VERSION}}}}));
+    if (sources.fleet != nullptr) AddFleet(&families);
+    if (sources.verdicts != nullptr) AddVerdicts(&families);
+    if (sources.offers != nullptr) {
+      families.push_back(Family("numafit_offers", "Best nodes on offer to Pods not yet located.",
+                                MetricType::Gauge, {{Number(sources.offers->size()), {}}}));
+    }
+    AddHttp(&families);
+    return families;
+  }
+
+ private:
+  void AddFleet(std::vector<MetricFamily>* families) const {
+    const cache::Fleet::Stats stats = sources.fleet->stats();
+    const auto gauge = [families](const char* name, const char* help, double value) {
+      families->push_back(Family(name, help, MetricType::Gauge, {{value, {}}}));
+    };
+    gauge("numafit_fleet_nodes", "Nodes with an inventory.", Number(stats.nodes));
+    gauge("numafit_fleet_distinct_states", "Different node states among them.",
+          Number(stats.distinct_states));
+    gauge("numafit_fleet_settling_nodes",
+          "Nodes closed until their kubelet has shown what it admitted.",
+          Number(stats.settling_nodes));
+    gauge("numafit_fleet_pods", "Pods that hold devices or may.", Number(stats.pods));
+    gauge("numafit_fleet_reservations", "Binds in flight.", Number(stats.reservations));
+    gauge("numafit_fleet_contradictions",
+          "Pods that, by our model, their kubelet cannot have admitted.",
+          Number(stats.contradictions));
+  }
+
+  void AddVerdicts(std::vector<MetricFamily>* families) const {
+    const cache::VerdictStore::Stats& stats = sources.verdicts->stats();
+    families->push_back(
+        Family("numafit_verdict_cache_total",
+               "Verdicts by where they came from: hit (node unchanged since the last question), "
+               "shared (its state was judged before), judged (an admission was computed).",
+               MetricType::Counter,
+               {{Number(stats.hits.load()), {{"result", "hit"}}},
+                {Number(stats.shared.load()), {{"result", "shared"}}},
+                {Number(stats.judged.load()), {{"result", "judged"}}}}));
+    families->push_back(Family("numafit_verdict_cache_evictions_total",
+                               "Demand shapes dropped to make room.", MetricType::Counter,
+                               {{Number(stats.evictions.load()), {}}}));
+    families->push_back(Family("numafit_verdict_cache_shapes", "Demand shapes kept.",
+                               MetricType::Gauge, {{Number(sources.verdicts->shapes()), {}}}));
+  }
+
+  void AddHttp(std::vector<MetricFamily>* families) const {
+    struct Side {
+      const http::ServerStats* stats;
+      const char* name;
+    };
+    std::vector<Side> sides;
+    if (sources.scheduler_http != nullptr) sides.push_back({sources.scheduler_http, "scheduler"});
+    if (sources.read_http != nullptr) sides.push_back({sources.read_http, "read"});
+    if (sides.empty()) return;
+    const auto add = [&](const char* name, const char* help, MetricType type, auto read) {
+      std::vector<Sample> samples;
+      for (const Side& side : sides) {
+        samples.push_back({Number((side.stats->*read).load()), {{"listener", side.name}}});
+      }
+      families->push_back(Family(name, help, type, samples));
+    };
+    using Stats = http::ServerStats;
+    add("numafit_http_connections", "Open connections.", MetricType::Gauge, &Stats::open);
+    add("numafit_http_buffered_bytes", "Held by requests that are not complete yet.",
+        MetricType::Gauge, &Stats::buffered_bytes);
+    add("numafit_http_waiting_requests", "Requests that wait for a bind thread.", MetricType::Gauge,
+        &Stats::waiting_slow);
+    add("numafit_http_accepted_total", "Connections accepted.", MetricType::Counter,
+        &Stats::accepted);
+    add("numafit_http_requests_total", "Requests served.", MetricType::Counter, &Stats::requests);
+    add("numafit_http_received_bytes_total", "Bytes received.", MetricType::Counter,
+        &Stats::bytes_received);
+    add("numafit_http_sent_bytes_total", "Bytes sent.", MetricType::Counter, &Stats::bytes_sent);
+    AddHttpRefusals(families, sides);
+  }
+
+  template <typename Sides>
+  static void AddHttpRefusals(std::vector<MetricFamily>* families, const Sides& sides) {
+    using Stats = http::ServerStats;
+    struct Reason {
+      const char* name;
+      std::atomic<std::uint64_t> Stats::*count;
+    };
+    constexpr Reason kReasons[] = {
+        {"too_many_connections", &Stats::refused_connections},
+        {"malformed", &Stats::malformed},
+        {"head_too_large", &Stats::head_too_large},
+        {"body_too_large", &Stats::body_too_large},
+        {"encoding", &Stats::encoding_refused},
+        {"overloaded", &Stats::overloaded},
+        {"slow_request", &Stats::slow_requests},
+        {"slow_reader", &Stats::slow_readers},
+        {"idle", &Stats::idle_closed},
+        {"exception", &Stats::handler_exceptions},
+    };
+    std::vector<Sample> samples;
+    for (const auto& side : sides) {
+      for (const Reason& reason : kReasons) {
+        samples.push_back({Number((side.stats->*reason.count).load()),
+                           {{"listener", side.name}, {"reason", reason.name}}});
+      }
+    }
+    families->push_back(Family("numafit_http_closed_total",
+                               "Connections that the server ended, by reason.", MetricType::Counter,
+                               samples));
+  }
+};
+
+Metrics::Metrics()
+    : registry_(std::make_unique<prometheus::Registry>()),
+      scrape_time_(std::make_unique<ScrapeTime>()) {
+  prometheus::Registry& registry = *registry_;
+  auto& filters = prometheus::BuildCounter()
+                      .Name("numafit_filter_total")
+                      .Help(
+                          "Filter calls by result: fits, none_fits, passed (no device asked for), "
+                          "error (the Pod cannot be read), malformed.")
+                      .Register(registry);
+  filter_total = {&filters.Add({{"result", "fits"}}), &filters.Add({{"result", "none_fits"}}),
+                  &filters.Add({{"result", "passed"}}), &filters.Add({{"result", "error"}}),
+                  &filters.Add({{"result", "malformed"}})};
+  filter_seconds = &prometheus::BuildHistogram()
+                        .Name("numafit_filter_duration_seconds")
+                        .Help("Filter calls, from the whole request to the whole answer.")
+                        .Register(registry)
+                        .Add({}, kCallSeconds);
+  prioritize_seconds = &prometheus::BuildHistogram()
+                            .Name("numafit_prioritize_duration_seconds")
+                            .Help("Prioritize calls, from the whole request to the whole answer.")
+                            .Register(registry)
+                            .Add({}, kCallSeconds);
+  prioritize_total = AddCounter(registry, "numafit_prioritize_total", "Prioritize calls.");
+  prioritize_malformed_total = AddCounter(registry, "numafit_prioritize_malformed_total",
+                                          "Prioritize calls answered with 400.");
+  auto& binds = prometheus::BuildCounter()
+                    .Name("numafit_bind_total")
+                    .Help(
+                        "Bind calls by result: bound, refused (the gate: it no longer fits), "
+                        "already (bound there before), error.")
+                    .Register(registry);
+  bind_total = {&binds.Add({{"result", "bound"}}), &binds.Add({{"result", "refused"}}),
+                &binds.Add({{"result", "already"}}), &binds.Add({{"result", "error"}})};
+  bind_seconds = &prometheus::BuildHistogram()
+                      .Name("numafit_bind_duration_seconds")
+                      .Help("Bind calls, the API server's time included.")
+                      .Register(registry)
+                      .Add({}, kBindSeconds);
+  bind_retries_total = AddCounter(registry, "numafit_bind_retries_total",
+                                  "Further attempts to bind after a transient error.");
+  bind_unknown_total =
+      AddCounter(registry, "numafit_bind_unknown_total",
+                 "Binds of which the API server did not say what became of them in time.");
+  bind_unresolved = &prometheus::BuildGauge()
+                         .Name("numafit_bind_unresolved")
+                         .Help("Of those, the ones not settled yet; their room stays reserved.")
+                         .Register(registry)
+                         .Add({});
+  log_dropped_total = AddCounter(registry, "numafit_log_dropped_total",
+                                 "Decision log lines left out by the rate limit.");
+  watch_interruptions_total = AddCounter(registry, "numafit_watch_interruptions_total",
+                                         "Times that a watch of the API server broke off.");
+}
+
+Metrics::~Metrics() = default;
+
+void Metrics::Watch(Sources sources) {
+  scrape_time_->sources = sources;
+}
+
+std::string Metrics::Text() {
+  std::vector<MetricFamily> families = registry_->Collect();
+  for (MetricFamily& family : scrape_time_->Collect()) families.push_back(std::move(family));
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace numafit::extender

@@ -1,0 +1,81 @@
+// Every metric of the extender, one member each, resolved at construction.
+//
+// No label carries a node, Pod or free text: their number is bounded by this file. docs/metrics.md
+// tells people what each is for; a test keeps the two lists equal.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace prometheus {
+class Counter;
+class Gauge;
+class Histogram;
+class Registry;
+}  // namespace prometheus
+
+namespace numafit::cache {
+class Fleet;
+class VerdictStore;
+}  // namespace numafit::cache
+
+namespace numafit::extender {
+
+namespace http {
+struct ServerStats;
+}  // namespace http
+class Offers;
+
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+
+  // --- filter, by result ---
+  struct {
+    prometheus::Counter* fits;       // some node was answered
+    prometheus::Counter* none_fits;  // every node was refused
+    prometheus::Counter* passed;     // the Pod asks for no device, every node was passed on
+    prometheus::Counter* error;      // answered with Error: the Pod cannot be read
+    prometheus::Counter* malformed;  // answered with 400
+  } filter_total;
+  prometheus::Histogram* filter_seconds;      // from the whole request to the whole answer
+  prometheus::Histogram* prioritize_seconds;  // the same for prioritize
+  prometheus::Counter* prioritize_total;
+  prometheus::Counter* prioritize_malformed_total;
+
+  // --- bind, by result ---
+  struct {
+    prometheus::Counter* bound;
+    prometheus::Counter* refused;  // the gate: it no longer fits
+    prometheus::Counter* already;  // it was bound there before (a repeated call)
+    prometheus::Counter* error;    // the API server refused, or could not be asked
+  } bind_total;
+  prometheus::Histogram* bind_seconds;
+  prometheus::Counter* bind_retries_total;  // further attempts after a transient error
+  prometheus::Counter* bind_unknown_total;  // the API server did not say what became of it
+  prometheus::Gauge* bind_unresolved;       // of those, not settled yet
+  prometheus::Counter* log_dropped_total;   // decision lines over the rate limit
+  prometheus::Counter* watch_interruptions_total;
+
+  // What is read at scrape time instead of counted. All must outlive this object's Text calls;
+  // null parts are left out.
+  struct Sources {
+    const cache::Fleet* fleet = nullptr;
+    const cache::VerdictStore* verdicts = nullptr;
+    const Offers* offers = nullptr;
+    const http::ServerStats* scheduler_http = nullptr;
+    const http::ServerStats* read_http = nullptr;
+  };
+  void Watch(Sources sources);
+
+  // The exposition format, text/plain; version=0.0.4.
+  [[nodiscard]] std::string Text();
+
+ private:
+  class ScrapeTime;
+  std::unique_ptr<prometheus::Registry> registry_;
+  std::unique_ptr<ScrapeTime> scrape_time_;
+};
+
+}  // namespace numafit::extender
