@@ -1,0 +1,270 @@
+#include "cache/fleet_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "api/resource_class.h"
+#include "cache/fleet.h"
+
+namespace numafit::cache {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::string_view kHead = "apiVersion: numafit.io/v1alpha1\nkind: Fleet\n";
+
+std::string WithShape(std::string_view kubelet, std::string_view numa, std::string_view devices,
+                      std::string_view nodes = "[{shape: s, name: n}]") {
+  std::string text(kHead);
+  text += "shapes:\n- name: s\n  kubelet: ";
+  text += kubelet;
+  text += "\n  numa: ";
+  text += numa;
+  text += "\n  devices: ";
+  text += devices;
+  text += "\nnodes: ";
+  text += nodes;
+  text += "\n";
+  return text;
+}
+
+constexpr std::string_view kTwoNuma = "[{id: 0, cpus: 0-1}, {id: 1, cpus: 2-3}]";
+
+struct Wrong {
+  std::string name;
+  std::string text;
+  std::string error;
+};
+
+class WrongFleetFile : public ::testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongFleetFile, IsRefusedWithFileLineAndPath) {
+  const absl::StatusOr<FleetFile> fleet = ParseFleetFile(GetParam().text, "f.yaml");
+  ASSERT_FALSE(fleet.ok());
+  EXPECT_EQ(fleet.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(fleet.status().message()), HasSubstr(GetParam().error));
+}
+
+std::string WithPod(std::string_view pod) {
+  return WithShape("{topologyManagerPolicy: single-numa-node}", kTwoNuma,
+                   "[{resource: nvidia.com/gpu, numa: 0, ids: [a, b]}, "
+                   "{resource: nvidia.com/gpu, numa: 1, ids: [c]}]") +
+         "pods:\n- " + std::string(pod) + "\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, WrongFleetFile,
+    ::testing::Values(
+        Wrong{"NotYaml", "a: [", "f.yaml:"}, Wrong{"Empty", "", "f.yaml:1: has 0 documents"},
+        Wrong{"TwoDocuments", "a: 1\n---\nb: 2\n", "f.yaml:1: has 2 documents"},
+        Wrong{"KeyTwice", "kind: Fleet\nkind: Fleet\n", "f.yaml:2: key \"kind\" is given twice"},
+        Wrong{"OtherKind", "apiVersion: numafit.io/v1alpha1\nkind: Pod\n",
+              "f.yaml:2: kind: is \"Pod\", expected Fleet"},
+        Wrong{"OtherVersion", "apiVersion: v1\nkind: Fleet\n", "expected numafit.io/v1alpha1"},
+        Wrong{"UnknownKey", std::string(kHead) + "shape: []\n",
+              "f.yaml:3: shape: unknown key, expected one of apiVersion, kind, shapes"},
+        Wrong{"NoShapes", std::string(kHead) + "nodes: []\n", "shapes: is missing"},
+        Wrong{"ShapesIsNoList", std::string(kHead) + "shapes: 3\n",
+              "f.yaml:3: shapes: is text \"3\", expected a list"},
+        Wrong{"UnknownPolicy", WithShape("{topologyManagerPolicy: strict}", kTwoNuma, "[]"),
+              "f.yaml:5: shapes[0].kubelet.topologyManagerPolicy: is \"strict\", expected one of "
+              "none"},
+        Wrong{"StaticCpus", WithShape("{cpuManagerPolicy: static}", kTwoNuma, "[]"),
+              "cpuManagerPolicy: is \"static\", but only none can be judged so far"},
+        Wrong{"StaticMemory", WithShape("{memoryManagerPolicy: Static}", kTwoNuma, "[]"),
+              "memoryManagerPolicy: is \"Static\", but only None"},
+        Wrong{"UnknownVersion", WithShape("{version: v1.20.0}", kTwoNuma, "[]"),
+              "version: is \"v1.20.0\", expected v1.34 to v1.37"},
+        Wrong{"UnknownOption",
+              WithShape("{topologyManagerPolicyOptions: {fast: true}}", kTwoNuma, "[]"),
+              "topologyManagerPolicyOptions.fast: unknown key"},
+        Wrong{"NumaOutOfRange", WithShape("{}", "[{id: 64}]", "[]"),
+              "numa[0].id: is \"64\", expected a whole number from 0 to 63"},
+        Wrong{"NumaTwice", WithShape("{}", "[{id: 1}, {id: 1}]", "[]"), "f.yaml:4: shapes[0]: "},
+        Wrong{"CpusBackwards", WithShape("{}", "[{id: 0, cpus: 3-1}]", "[]"),
+              "cpus: is \"3-1\" in \"3-1\", expected CPU ids like 0-3,8"},
+        Wrong{"DistancesTooShort", WithShape("{}", "[{id: 0, distances: [10]}, {id: 1}]", "[]"),
+              "f.yaml:4: shapes[0]: "},
+        Wrong{"DeviceOnNoNuma", WithShape("{}", kTwoNuma, "[{resource: a/b, numa: 2, count: 1}]"),
+              "devices[0].numa: names NUMA 2, which this shape has not"},
+        Wrong{"DeviceWithoutCount", WithShape("{}", kTwoNuma, "[{resource: a/b}]"),
+              "devices[0]: needs count or ids"},
+        Wrong{"NegativeCount", WithShape("{}", kTwoNuma, "[{resource: a/b, count: -1}]"),
+              "devices[0].count: is \"-1\", expected a whole number from 0"},
+        Wrong{"IdTwice", WithShape("{}", kTwoNuma, "[{resource: a/b, ids: [x, x]}]"), "x"},
+        Wrong{"UnhealthyAboveCount",
+              WithShape("{}", kTwoNuma, "[{resource: a/b, count: 1, unhealthy: 2}]"),
+              "devices[0].unhealthy: is \"2\""},
+        Wrong{"NodeOfNoShape", WithShape("{}", kTwoNuma, "[]", "[{shape: t, name: n}]"),
+              "nodes[0].shape: \"t\" is no shape of this file"},
+        Wrong{"NodeTwice",
+              WithShape("{}", kTwoNuma, "[]", "[{shape: s, name: n}, {shape: s, name: n}]"),
+              "nodes[1]: node \"n\" is there twice"},
+        Wrong{"NodeWithoutName", WithShape("{}", kTwoNuma, "[]", "[{shape: s}]"),
+              "nodes[0]: needs name or namePrefix"},
+        Wrong{"PodOnNoNode", WithPod("{name: p, node: m, containers: []}"),
+              "f.yaml:9: pods[0].node: \"m\" is no node of this file"},
+        Wrong{"PodDeviceUnknown",
+              WithPod("{name: p, node: n, containers: [{name: c, resources: {limits: "
+                      "{nvidia.com/gpu: 1}}, devices: {nvidia.com/gpu: [z]}}]}"),
+              "node n has no device \"z\""},
+        Wrong{"PodDeviceCount",
+              WithPod("{name: p, node: n, containers: [{name: c, resources: {limits: "
+                      "{nvidia.com/gpu: 2}}, devices: {nvidia.com/gpu: [a]}}]}"),
+              "lists 1 devices, but the container's limit is 2"},
+        Wrong{"PodDeviceTaken",
+              WithPod("{name: p, node: n, containers: ["
+                      "{name: c, resources: {limits: {nvidia.com/gpu: 1}}, devices: "
+                      "{nvidia.com/gpu: [a]}}, {name: d, resources: {limits: {nvidia.com/gpu: 1}}, "
+                      "devices: {nvidia.com/gpu: [a]}}]}"),
+              "device \"a\" of node n is taken already"},
+        Wrong{"PodNumaFull",
+              WithPod("{name: p, node: n, containers: [{name: c, numa: 1, resources: {limits: "
+                      "{nvidia.com/gpu: 2}}}]}"),
+              "NUMA 1 of node n has 1 nvidia.com/gpu free, the container wants 2"},
+        Wrong{"PodQuantity",
+              WithPod("{name: p, node: n, containers: [{name: c, resources: {limits: "
+                      "{nvidia.com/gpu: many}}}]}"),
+              "is \"many\", expected an amount"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(FleetFile, ReadsAShapeIntoATopology) {
+  const absl::StatusOr<FleetFile> fleet = ParseFleetFile(
+      WithShape("{version: v1.35.4, topologyManagerPolicy: restricted, topologyManagerScope: pod, "
+                "topologyManagerPolicyOptions: {prefer-closest-numa-nodes: \"true\"}}",
+                "[{id: 0, cpus: \"0-1,4\", memory: 1Gi, socket: 1, distances: [10, 21]}, {id: 3}]",
+                "[{resource: a/b, numa: 3, count: 2, unhealthy: 1}, {resource: a/b, count: 1}, "
+                "{resource: a/b, numa: [], count: 1}, {resource: a/c, numa: [0, 3], ids: [x]}]",
+                "[{shape: s, count: 2, namePrefix: n-, labels: {pool: x}}]"),
+      "f.yaml");
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  ASSERT_EQ(fleet->nodes.size(), 2U);
+  EXPECT_EQ(fleet->nodes[0].name, "n-001");
+  EXPECT_EQ(fleet->nodes[1].name, "n-002");
+  EXPECT_EQ(fleet->nodes[0].labels.at("pool"), "x");
+  EXPECT_EQ(fleet->nodes[0].topology, fleet->nodes[1].topology);
+  const policy::TopologySpec& spec = fleet->nodes[0].topology->spec();
+  EXPECT_EQ(spec.kubelet.version.minor, 35);
+  EXPECT_EQ(spec.kubelet.policy, policy::TopologyPolicy::kRestricted);
+  EXPECT_EQ(spec.kubelet.scope, policy::TopologyScope::kPod);
+  EXPECT_TRUE(spec.kubelet.prefer_closest_numa_nodes);
+  EXPECT_THAT(spec.numa[0].cpus, ElementsAre(0, 1, 4));
+  EXPECT_EQ(spec.numa[0].memory, std::int64_t{1} << 30);
+  const std::vector<policy::DeviceSpec>& devices = spec.devices.at("a/b");
+  ASSERT_EQ(devices.size(), 4U);
+  EXPECT_TRUE(devices[0].healthy);
+  EXPECT_FALSE(devices[1].healthy);
+  EXPECT_EQ(devices[2].numa, std::nullopt);        // publishes no topology
+  EXPECT_EQ(devices[3].numa, std::vector<int>{});  // publishes one without NUMA nodes
+  EXPECT_EQ(spec.devices.at("a/c")[0].id, "x");
+}
+
+TEST(FleetFile, MakesIdsThatTheIdParsersUnderstand) {
+  const absl::StatusOr<FleetFile> fleet = ParseFleetFile(
+      WithShape("{}", kTwoNuma,
+                "[{resource: device.gpustack.ai/rdma.shared, numa: 0, count: 2, tokens: 3}, "
+                "{resource: nvidia.com/gpu, numa: 0, count: 2, tokens: 2}, "
+                "{resource: device.gpustack.ai/rdma.partitioned, numa: 1, count: 1, tokens: 2}]"),
+      "f.yaml");
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  const auto& devices = fleet->nodes[0].topology->spec().devices;
+  std::set<std::string> shared;
+  for (const auto& device : devices.at("device.gpustack.ai/rdma.shared")) {
+    shared.insert(device.endpoint);
+  }
+  EXPECT_THAT(shared, ElementsAre("ib0:ib0", "ib1:ib1"));
+  EXPECT_EQ(devices.at("nvidia.com/gpu").size(), 4U);
+  EXPECT_EQ(devices.at("nvidia.com/gpu")[0].endpoint, devices.at("nvidia.com/gpu")[1].endpoint);
+  EXPECT_NE(devices.at("nvidia.com/gpu")[1].endpoint, devices.at("nvidia.com/gpu")[2].endpoint);
+  // Every virtual function is an endpoint of its own.
+  EXPECT_NE(devices.at("device.gpustack.ai/rdma.partitioned")[0].endpoint,
+            devices.at("device.gpustack.ai/rdma.partitioned")[1].endpoint);
+}
+
+TEST(FleetFile, PutsAPodOnTheNumaNodeThatItNames) {
+  const absl::StatusOr<FleetFile> fleet = ParseFleetFile(
+      WithPod("{name: p, node: n, containers: [{name: c, numa: 0, resources: {limits: "
+              "{nvidia.com/gpu: 1}}}]}\n- {name: q, node: n, containers: [{name: c, numa: 0, "
+              "resources: {limits: {nvidia.com/gpu: 1}}}]}"),
+      "f.yaml");
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  ASSERT_EQ(fleet->pods.size(), 2U);
+  EXPECT_THAT(fleet->pods[0].devices.at("c").at("nvidia.com/gpu"), ElementsAre("a"));
+  EXPECT_THAT(fleet->pods[1].devices.at("c").at("nvidia.com/gpu"), ElementsAre("b"));
+}
+
+TEST(FleetFile, LetsAContainerHaveWhatAnInitContainerLeaves) {
+  const absl::StatusOr<FleetFile> fleet = ParseFleetFile(
+      WithPod("{name: p, node: n, initContainers: [{name: i, numa: 0, resources: {limits: "
+              "{nvidia.com/gpu: 2}}}], containers: [{name: c, numa: 0, resources: {limits: "
+              "{nvidia.com/gpu: 1}}}]}"),
+      "f.yaml");
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  EXPECT_THAT(fleet->pods[0].devices.at("c").at("nvidia.com/gpu"), ElementsAre("a"));
+}
+
+TEST(FleetFile, ExpandsIntoOneEntryPerNodeAndDevice) {
+  const absl::StatusOr<FleetFile> fleet =
+      ParseFleetFile(WithShape("{version: v1.36.3, topologyManagerPolicy: restricted}", kTwoNuma,
+                               "[{resource: a/b, numa: 1, ids: [x]}, {resource: a/b, ids: [y]}]",
+                               "[{shape: s, name: n}, {shape: s, name: m}]"),
+                     "f.yaml");
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  const nlohmann::json json = nlohmann::json::parse(ExpandFleet(*fleet));
+  ASSERT_EQ(json["nodes"].size(), 2U);
+  const nlohmann::json& node = json["nodes"][1];
+  EXPECT_EQ(node["name"], "m");
+  EXPECT_EQ(node["shape"], "s");
+  EXPECT_EQ(node["kubelet"]["version"], "v1.36.3");
+  EXPECT_EQ(node["kubelet"]["topologyManagerPolicy"], "restricted");
+  EXPECT_EQ(node["kubelet"]["topologyManagerScope"], "container");
+  EXPECT_EQ(node["numa"][1]["cpus"], nlohmann::json({2, 3}));
+  EXPECT_EQ(node["devices"]["a/b"][0]["numa"], nlohmann::json({1}));
+  EXPECT_TRUE(node["devices"]["a/b"][1]["numa"].is_null());
+}
+
+TEST(FleetFile, SaysWhenAFileIsNotThere) {
+  EXPECT_EQ(LoadFleetFile("no/such/file.yaml").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(LoadFleetFile("no/such/file.yaml").status().message()),
+              HasSubstr("no/such/file.yaml"));
+}
+
+TEST(FleetFile, AliasesDoNotBlowItUp) {
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 10; ++i) {
+    const std::string below = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + below;
+    for (int k = 1; k < 10; ++k) bomb += ", " + below;
+    bomb += "]\n";
+  }
+  const absl::Status status = ParseFleetFile(bomb, "f.yaml").status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("aliases counted"));
+}
+
+// Every fleet file that ships is sound, down to what its Pods hold.
+TEST(FleetFile, ShippedFilesLoad) {
+  int files = 0;
+  std::vector<std::filesystem::path> paths = {std::filesystem::path(NUMAFIT_SOURCE_DIR) /
+                                              "deploy/examples/fleet.yaml"};
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(NUMAFIT_SOURCE_DIR) / "test/fleets")) {
+    if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
+  }
+  for (const std::filesystem::path& path : paths) {
+    const absl::StatusOr<FleetFile> fleet = LoadFleetFile(path.string());
+    ASSERT_TRUE(fleet.ok()) << fleet.status();
+    const auto loaded = Fleet::FromFile(*fleet, api::ResourceClasses(), {});
+    EXPECT_TRUE(loaded.ok()) << path << ": " << loaded.status();
+    ++files;
+  }
+  EXPECT_GT(files, 1);
+  EXPECT_EQ(EmbeddedFleet().nodes.size(), LoadFleetFile(paths[0].string())->nodes.size());
+}
+
+}  // namespace
+}  // namespace numafit::cache

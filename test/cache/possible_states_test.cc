@@ -1,0 +1,237 @@
+#include "cache/possible_states.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+
+#include "test/cache/machines.h"
+
+namespace numafit::cache {
+namespace {
+
+using Handle = PossibleStates::Handle;
+
+// A kubelet that does what the mirror says is possible, in an order and with picks of its own, and
+// whose news travel in the order of its decisions.
+class SimulatedKubelet {
+ public:
+  SimulatedKubelet(std::shared_ptr<const policy::Topology> topology, std::mt19937& random)
+      : topology_(std::move(topology)), random_(random), usage_(*topology_) {}
+
+  void Bind(Handle pod, std::shared_ptr<const policy::Demand> demand) {
+    waiting_[pod] = std::move(demand);
+  }
+  void AdmitOne() {
+    if (waiting_.empty()) return;
+    auto pod = waiting_.begin();
+    std::advance(pod, Below(waiting_.size()));
+    const policy::AdmitResult result = policy::Admit(*topology_, usage_, *pod->second);
+    const policy::Outcome& outcome = result.outcomes[Below(result.outcomes.size())];
+    if (outcome.admitted) {
+      usage_.Add(outcome.held);
+      held_[pod->first] = outcome.held;
+      news_.push_back({pod->first, News::kAdmitted});
+    } else {
+      ++refused_;
+      news_.push_back({pod->first, News::kRefused});
+    }
+    waiting_.erase(pod);
+  }
+  void FinishOne() {
+    if (held_.empty()) return;
+    auto pod = held_.begin();
+    std::advance(pod, Below(held_.size()));
+    usage_.Remove(pod->second);
+    news_.push_back({pod->first, News::kGone});
+    held_.erase(pod);
+  }
+  // Tells `states` the oldest news. False: there are none.
+  bool Tell(PossibleStates& states) {
+    if (news_.empty()) return false;
+    const auto [pod, news] = news_.front();
+    news_.pop_front();
+    if (news == News::kAdmitted) {
+      states.ShowAdmitted(pod);
+    } else {
+      states.Remove(pod, news == News::kRefused);
+    }
+    return true;
+  }
+
+  [[nodiscard]] const policy::Usage& usage() const { return usage_; }
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  [[nodiscard]] int refused() const { return refused_; }
+
+ private:
+  enum class News { kAdmitted, kRefused, kGone };
+
+  std::size_t Below(std::size_t end) {
+    return std::uniform_int_distribution<std::size_t>(0, end - 1)(random_);
+  }
+
+  std::shared_ptr<const policy::Topology> topology_;
+  std::mt19937& random_;
+  policy::Usage usage_;
+  std::map<Handle, std::shared_ptr<const policy::Demand>> waiting_;
+  std::map<Handle, policy::Holding> held_;
+  std::deque<std::pair<Handle, News>> news_;
+  int refused_ = 0;
+};
+
+bool SaysPossible(const NodeState& state, const policy::Usage& usage, bool someone_waits) {
+  if (state.knowledge.settling || !state.exhaustive) return true;  // "cannot tell"
+  if (!state.pending.empty()) {
+    return std::any_of(state.now.begin(), state.now.end(),
+                       [&](const NodeState::Now& now) { return now.usage == usage; });
+  }
+  if (someone_waits) return true;  // a kubelet that does not enforce: judged once they are in
+  const auto& usages = state.knowledge.usages;
+  return std::find(usages.begin(), usages.end(), usage) != usages.end();
+}
+
+class AnyMachine : public ::testing::TestWithParam<test::Machine> {};
+
+// Whoever binds Pods, whatever the kubelet makes of them: the truth is among what is possible.
+TEST_P(AnyMachine, TheTruthIsAlwaysAmongThePossibleStates) {
+  int judged = 0;
+  int refused = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    const auto topology = test::Make(GetParam());
+    PossibleStates states(topology, {});
+    SimulatedKubelet kubelet(topology, random);
+    for (int step = 0; step < 60; ++step) {
+      switch (random() % 5) {
+        case 0:
+        case 1: {
+          const auto demand = test::RandomDemand(random);
+          kubelet.Bind(states.AddWaiting(demand), demand);
+          break;
+        }
+        case 2:
+          kubelet.AdmitOne();
+          break;
+        case 3:
+          if (random() % 2 == 0) kubelet.FinishOne();
+          break;
+        default:
+          kubelet.Tell(states);
+      }
+      if (random() % 4 != 0) continue;
+      while (kubelet.Tell(states)) {
+      }
+      const NodeState state = states.Describe();
+      ASSERT_FALSE(state.knowledge.usages.empty());
+      ASSERT_TRUE(SaysPossible(state, kubelet.usage(), kubelet.waiting() > 0))
+          << GetParam().name << ", seed " << seed << ", step " << step;
+      if (!state.knowledge.settling) ++judged;
+    }
+    refused += kubelet.refused();
+  }
+  // The test would mean little if the answer were always "cannot tell" or nothing ever clashed.
+  EXPECT_GT(judged, 200);
+  EXPECT_GT(refused, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, AnyMachine, ::testing::ValuesIn(test::kMachines),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+std::vector<policy::Usage> Usages(const PossibleStates& states) {
+  return states.Describe().knowledge.usages;
+}
+
+TEST(PossibleStates, OrderDecidesAndANewsSettles) {
+  // 4 + 4: three and two go on NUMA 0 and 1, whoever comes first gets NUMA 0.
+  PossibleStates states(test::Make(test::kEven), {});
+  const Handle three = states.AddWaiting(test::Want(3, 3));
+  const Handle two = states.AddWaiting(test::Want(2, 2));
+  EXPECT_EQ(Usages(states).size(), 2U);
+  EXPECT_EQ(states.HeldBy(three).size(), 2U);
+  states.ShowAdmitted(three);
+  states.ShowAdmitted(two);
+  EXPECT_EQ(Usages(states).size(), 2U) << "that both are in says nothing about the order";
+  states.Remove(two, /*never_admitted=*/false);
+  states.Remove(three, /*never_admitted=*/false);
+  EXPECT_EQ(Usages(states), std::vector<policy::Usage>{policy::Usage(*test::Make(test::kEven))});
+}
+
+TEST(PossibleStates, APodThatWasSeenFirstIsKnown) {
+  PossibleStates states(test::Make(test::kEven), {});
+  states.ShowAdmitted(states.AddWaiting(test::Want(3, 3)));
+  states.ShowAdmitted(states.AddWaiting(test::Want(2, 2)));
+  EXPECT_EQ(Usages(states).size(), 1U);
+}
+
+TEST(PossibleStates, RoomOfAPodThatLeftIsFoundByThoseThatWait) {
+  PossibleStates states(test::Make(test::kEven), {});
+  const Handle first = states.AddWaiting(test::Want(4, 4));
+  states.ShowAdmitted(first);
+  const Handle second = states.AddWaiting(test::Want(4, 4));
+  EXPECT_EQ(states.HeldBy(second).size(), 1U);
+  states.Remove(first, /*never_admitted=*/false);
+  // It may have been admitted before the first one left, or after.
+  EXPECT_EQ(states.HeldBy(second).size(), 2U);
+}
+
+TEST(PossibleStates, ARefusedPodHoldsNothing) {
+  PossibleStates states(test::Make(test::kEven), {});
+  states.ShowAdmitted(states.AddWaiting(test::Want(4, 4)));
+  states.ShowAdmitted(states.AddWaiting(test::Want(4, 4)));
+  const std::vector<policy::Usage> full = Usages(states);
+  const Handle third = states.AddWaiting(test::Want(1, 1));
+  EXPECT_TRUE(states.Contradicts(third));
+  EXPECT_EQ(Usages(states), full);
+  states.Remove(third, /*never_admitted=*/true);
+  EXPECT_EQ(Usages(states), full);
+}
+
+TEST(PossibleStates, APodThatCannotBeThereMakesTheNodeCautious) {
+  PossibleStates states(test::Make(test::kEven), {});
+  states.ShowAdmitted(states.AddWaiting(test::Want(3, 3)));
+  states.ShowAdmitted(states.AddWaiting(test::Want(3, 3)));
+  const Handle impossible = states.AddWaiting(test::Want(2, 2));
+  states.ShowAdmitted(impossible);
+  EXPECT_TRUE(states.Contradicts(impossible));
+  // Three and three are certain; the last two can only be the rest, one on each side.
+  const NodeState state = states.Describe();
+  EXPECT_FALSE(state.knowledge.settling);
+  ASSERT_EQ(state.knowledge.usages.size(), 1U);
+  for (const std::int32_t taken : state.knowledge.usages[0].raw()) EXPECT_EQ(taken, 4);
+}
+
+TEST(PossibleStates, TooManyThatWaitMakeTheNodeSettle) {
+  PossibleStates states(test::Make(test::kEven), {.max_states = 64, .max_unadmitted = 2});
+  std::vector<Handle> pods;
+  for (int i = 0; i < 4; ++i) pods.push_back(states.AddWaiting(test::Want(1, 1)));
+  EXPECT_TRUE(states.Describe().knowledge.settling);
+  for (const Handle pod : pods) states.ShowAdmitted(pod);
+  EXPECT_FALSE(states.Describe().knowledge.settling);
+}
+
+TEST(PossibleStates, AKubeletThatDoesNotEnforceNeverSettles) {
+  PossibleStates states(test::Make(test::kUnaligned), {.max_states = 8, .max_unadmitted = 2});
+  for (int i = 0; i < 6; ++i) {
+    states.AddWaiting(test::Want(1, 1));
+    const NodeState state = states.Describe();
+    EXPECT_FALSE(state.knowledge.settling);
+    EXPECT_LE(state.knowledge.usages.size(), 8U);
+    // However they are spread, as many are taken.
+    for (const policy::Usage& usage : state.knowledge.usages) {
+      int taken = 0;
+      for (const std::int32_t count : usage.raw()) taken += count;
+      EXPECT_EQ(taken, 2 * (i + 1));
+    }
+  }
+}
+
+TEST(PossibleStates, ARunningPodOfUnknownPlaceMayBeWhereItsKubeletPutsPods) {
+  PossibleStates states(test::Make(test::kEven), {});
+  const Handle pod = states.AddRunning(test::Want(2, 2), {});
+  EXPECT_EQ(states.HeldBy(pod).size(), 2U) << "both on NUMA 0 or both on NUMA 1";
+}
+
+}  // namespace
+}  // namespace numafit::cache
