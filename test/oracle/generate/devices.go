@@ -7,7 +7,7 @@ import (
 	"numafit.io/numafit/test/oracle/form"
 )
 
-var names = []string{"nvidia.com/gpu", "rdma/hca", "xilinx.com/fpga"}
+var names = []string{"nvidia.com/gpu", "rdma/hca", "xilinx.com/fpga", "intel.com/qat", "example.com/counter"}
 
 // layouts are devices per NUMA node of real machines and of their uneven
 // relatives, cut or repeated to the machine's number of NUMA nodes.
@@ -18,7 +18,7 @@ var layouts = [][]int{
 }
 
 func (m *maker) pools() {
-	n := pick(m, weighted[int]{25, 1}, weighted[int]{60, 2}, weighted[int]{15, 3})
+	n := pick(m, weighted[int]{25, 1}, weighted[int]{60, 2}, weighted[int]{13, 3}, weighted[int]{1, 4}, weighted[int]{1, 5})
 	n = min(n, m.mostResources())
 	m.c.Devices = map[string][]form.Device{}
 	for i := range n {
@@ -34,11 +34,12 @@ func (m *maker) pools() {
 // mostResources keeps the kubelet's own permutations (hints to the power of
 // resources) within what it does in a few milliseconds.
 func (m *maker) mostResources() int {
-	if m.c.TopologyPolicy == "single-numa-node" || m.c.TopologyPolicy == "none" {
-		return 3
-	}
 	switch n := len(m.ids); {
-	case n <= 4:
+	case n <= 2:
+		return 5
+	case n <= 4 || m.many:
+		return 3
+	case m.c.TopologyPolicy == "single-numa-node" || m.c.TopologyPolicy == "none":
 		return 3
 	case n <= 6:
 		return 2
@@ -50,16 +51,30 @@ func (m *maker) mostResources() int {
 }
 
 func (m *maker) fill(p *pool) {
-	counts := m.counts()
-	for i, k := range counts {
-		for range k {
+	times := 1
+	if m.chance(2) {
+		times = 2 + m.IntN(10) // tokens of shared devices
+	}
+	for i, k := range m.counts() {
+		for range k * times {
 			m.add(p, []int{m.ids[i]})
 		}
 	}
-	if m.chance(55) {
+	if m.leftovers && m.chance(70) {
+		p.devices = p.devices[:min(len(p.devices), 1+m.IntN(3))]
+		for range 1 + m.IntN(3) {
+			m.add(p, oneOf(m, nil, []int{}, []int{}))
+		}
+		return
+	}
+	if m.chance(52) || m.many {
 		return // plain
 	}
-	switch m.IntN(10) {
+	if len(m.ids) == 1 && m.chance(40) { // the nil mask mixes them with the others
+		m.add(p, oneOf(m, nil, []int{}))
+		return
+	}
+	switch m.IntN(11) {
 	case 0, 1: // several devices on two or more NUMA nodes
 		for i := range p.devices {
 			if m.chance(50) {
@@ -74,7 +89,7 @@ func (m *maker) fill(p *pool) {
 		for range 1 + m.IntN(3) {
 			m.add(p, nil)
 		}
-	case 4: // some with a topology that names no node
+	case 4, 10: // some with a topology that names no node
 		for range 1 + m.IntN(2) {
 			m.add(p, []int{})
 		}
@@ -95,6 +110,10 @@ func (m *maker) fill(p *pool) {
 	case 9:
 		if m.chance(25) {
 			p.devices = []form.Device{}
+		} else if m.chance(15) { // only such
+			for i := range p.devices {
+				p.devices[i].NUMA = []int{62}
+			}
 		} else if len(p.devices) > 0 { // a NUMA node that the machine does not have
 			p.devices[m.IntN(len(p.devices))].NUMA = oneOf(m, []int{62}, []int{m.ids[0], 62}, []int{slices.Max(m.ids) + 1})
 			for i := range p.devices {
@@ -114,6 +133,9 @@ func clamp(ids []int) []int {
 
 func (m *maker) counts() []int {
 	n := len(m.ids)
+	if m.many {
+		return []int{oneOf(m, 0, 1, 2, 4), oneOf(m, 1, 2, 4), oneOf(m, 0, 0, 1)}
+	}
 	if m.chance(75) {
 		var fitting [][]int
 		for _, l := range layouts {

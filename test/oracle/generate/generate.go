@@ -27,6 +27,9 @@ type maker struct {
 	resources []*pool
 	pods      int
 	active    []string
+	gone      []string // names that may be used again
+	leftovers bool     // init containers over devices with and without topology
+	many      bool     // more NUMA nodes than masks over all of them could be enumerated
 }
 
 // pool is a resource: where its devices are, as last listed.
@@ -83,10 +86,14 @@ func (m *maker) machine() {
 	if m.chance(0.2) {
 		n = 9 // refused, or allowed by an option
 	}
+	if hintsOverDeviceNodes(m.minor) && m.chance(0.5) {
+		n, m.many = 34, true // most of them are an accelerator's own memory
+	}
 	for i := range n {
 		m.ids = append(m.ids, i)
 	}
 	switch {
+	case m.many:
 	case m.chance(6): // gaps
 		m.ids = nil
 		for at := m.IntN(3); len(m.ids) < n; at += 1 + m.IntN(3) {
@@ -108,11 +115,19 @@ func (m *maker) settings() {
 	m.c.TopologyPolicy = pick(m, weighted[string]{32, "single-numa-node"}, weighted[string]{32, "restricted"},
 		weighted[string]{26, "best-effort"}, weighted[string]{10, "none"})
 	m.c.Scope = oneOf(m, "container", "pod")
+	if m.leftovers = m.chance(8) && !m.many; m.leftovers {
+		m.c.Scope = "container"
+		if m.chance(60) {
+			m.c.TopologyPolicy = "best-effort"
+		}
+	}
 	options := map[string]string{}
 	if m.chance(40) {
 		options["prefer-closest-numa-nodes"] = oneOf(m, "true", "true", "true", "true", "true", "false")
 	}
-	if m.chance(8) {
+	if m.many {
+		options["max-allowable-numa-nodes"] = "36"
+	} else if m.chance(8) {
 		options["max-allowable-numa-nodes"] = oneOf(m, "8", "9", "16")
 	} else if len(m.ids) > 8 && m.chance(70) {
 		options["max-allowable-numa-nodes"] = "9"
@@ -135,6 +150,10 @@ func (m *maker) settings() {
 		m.c.Options = options
 	}
 }
+
+// hintsOverDeviceNodes: from 1.36 the kubelet enumerates masks over the NUMA
+// nodes that have devices of the resource, before over all of the machine.
+func hintsOverDeviceNodes(minor string) bool { return minor != "1.34" && minor != "1.35" }
 
 // distances are indexed by NUMA id, as the kubelet does, gaps included.
 func (m *maker) distances() {

@@ -21,8 +21,7 @@ func (m *maker) steps() {
 	small := m.chance(50) // many small Pods, or few that fill the node
 	for range admissions {
 		m.between()
-		m.pods++
-		p := m.pod("p"+strconv.Itoa(m.pods), small)
+		p := m.pod(m.podName(), small)
 		m.c.Steps = append(m.c.Steps, form.Step{Admit: p})
 		m.active = append(m.active, p.Name)
 	}
@@ -32,12 +31,13 @@ func (m *maker) between() {
 	for m.chance(46) && len(m.active) > 0 {
 		i := m.IntN(len(m.active))
 		m.c.Steps = append(m.c.Steps, form.Step{Remove: m.active[i]})
+		m.gone = append(m.gone, m.active[i])
 		m.active = slices.Delete(m.active, i, i+1)
 	}
 	if m.chance(4) && len(m.active) > 0 {
 		m.c.Steps = append(m.c.Steps, form.Step{Start: oneOf(m, m.active...)})
 	}
-	if m.chance(7) {
+	if m.chance(7) && !m.many {
 		m.relist(oneOf(m, m.resources...))
 	}
 	if m.chance(1.5) {
@@ -54,6 +54,17 @@ func (m *maker) between() {
 			m.c.Steps = append(m.c.Steps, form.Step{Prefer: map[string][]string{p.name: m.order(p)}})
 		}
 	}
+}
+
+func (m *maker) podName() string {
+	if len(m.gone) > 0 && m.chance(5) {
+		i := m.IntN(len(m.gone))
+		name := m.gone[i]
+		m.gone = slices.Delete(m.gone, i, i+1)
+		return name
+	}
+	m.pods++
+	return "p" + strconv.Itoa(m.pods)
 }
 
 // relist is a ListAndWatch answer that differs from the one before.
@@ -90,7 +101,7 @@ func (m *maker) pod(name string, small bool) *form.Pod {
 	p := &form.Pod{Name: name}
 	apps := pick(m, weighted[int]{66, 1}, weighted[int]{26, 2}, weighted[int]{8, 3})
 	base := m.demand(small)
-	if m.chance(22) {
+	if m.chance(22) || (m.leftovers && m.chance(60)) {
 		for i := range 1 + m.IntN(2) {
 			c := form.Container{Name: fmt.Sprintf("i%d", i), Resources: form.Resources{Limits: m.near(base, small)}}
 			if m.chance(40) {
@@ -105,6 +116,12 @@ func (m *maker) pod(name string, small bool) *form.Pod {
 			limits = m.near(base, small)
 		}
 		p.Containers = append(p.Containers, form.Container{Name: fmt.Sprintf("c%d", i), Resources: form.Resources{Limits: limits}})
+	}
+	switch { // what has no say in devices
+	case m.chance(1):
+		p.Resources = &form.Resources{Limits: map[string]string{"cpu": "4"}}
+	case m.chance(1):
+		p.Containers[0].Resources.Requests = map[string]string{names[0]: "1"}
 	}
 	return p
 }
@@ -144,6 +161,9 @@ func (m *maker) demand(small bool) map[string]string {
 		}
 		if k := m.quantity(p, small); k > 0 || m.chance(60) {
 			out[p.name] = strconv.Itoa(k)
+			if m.chance(0.5) {
+				out[p.name] += oneOf(m, "000m", "e0", ".0")
+			}
 		}
 	}
 	if m.chance(2) {

@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 		"not preferred":                   {real: admitted, said: `{"steps":[{"pod":"p","admitted":true,"containers":[{"name":"c","affinity":[0],"preferred":false}]}]}`, want: "preferred:"},
 		"silence from a known state":      {real: admitted, said: `{"steps":[{"pod":"p","admitted":true,"containers":[{"name":"c"}]}]}`, exact: true, want: "does not say"},
 		"settling":                        {real: admitted, said: `{"steps":[{"pod":"p","admitted":null,"settling":true}]}`},
-		"settling from a known state":     {real: admitted, said: `{"steps":[{"pod":"p","admitted":null,"settling":true}]}`, exact: true, want: "settling"},
+		"settling over one container":     {real: admitted, said: `{"steps":[{"pod":"p","admitted":null,"settling":true}]}`, exact: true, want: "settling"},
 		"a lost container":                {real: admitted, said: `{"steps":[{"pod":"p","admitted":true}]}`, want: "containers"},
 		"a lost step":                     {real: admitted, said: `{"steps":[]}`, want: "steps"},
 		"an error on one side":            {real: admitted, said: `{"error":"why"}`, want: "error:"},

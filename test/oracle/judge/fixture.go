@@ -45,6 +45,9 @@ func store(dir string, d *disagreement) (string, error) {
 	if err := e.Encode(f); err != nil {
 		return "", err
 	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
 	return path, os.WriteFile(path, out.Bytes(), 0o644)
 }
 
