@@ -1,11 +1,11 @@
 #include "policy/topology_manager/merge.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <vector>
 
 #include "policy/mutation.h"
+#include "policy/numa_subsets.h"
 
 namespace numafit::policy {
 namespace {
@@ -17,73 +17,12 @@ using Kind = ResourceHints::Kind;
 constexpr int kMaxNodes = 16;
 constexpr std::int64_t kMaxSets = std::int64_t{1} << 20;
 
-// The ids of a mask, so that subsets can be numbered 0 .. 2^n - 1. Numerical order is kept.
-class Subsets {
- public:
-  explicit Subsets(NumaMask mask) {
-    mask.ForEach([&](int id) { ids_[count_++] = id; });
-  }
-  [[nodiscard]] int count() const { return count_; }
-  [[nodiscard]] NumaMask Expand(std::uint64_t number) const {
-    NumaMask mask;
-    for (std::uint64_t rest = number; rest != 0; rest &= rest - 1) {
-      mask.add(ids_[std::countr_zero(rest)]);
-    }
-    return mask;
-  }
-  [[nodiscard]] std::uint64_t Compress(NumaMask mask) const {
-    std::uint64_t number = 0;
-    for (int i = 0; i < count_; ++i) {
-      if (mask.contains(ids_[i])) number |= std::uint64_t{1} << i;
-    }
-    return number;
-  }
-
- private:
-  int ids_[NumaMask::kMaxIds] = {};
-  int count_ = 0;
-};
-
-std::int64_t Choose(int n, int k) {
-  std::int64_t result = 1;
-  for (int i = 1; i <= k; ++i) {
-    result = result * (n - k + i) / i;
-    if (result > kMaxSets) return kMaxSets + 1;
-  }
-  return result;
-}
-
-// Calls f with every subset of `nodes` of this width, numerically ascending, while it returns true.
-template <typename F>
-void ForEachOfWidth(NumaMask nodes, int width, F&& f) {
-  if (width <= 0 || width > nodes.count()) return;
-  if (width == nodes.count()) {
-    f(nodes);
-    return;
-  }
-  if (width == 1) {
-    for (std::uint64_t rest = nodes.bits(); rest != 0; rest &= rest - 1) {
-      if (!f(NumaMask::FromBits(rest & (~rest + 1)))) return;
-    }
-    return;
-  }
-  const Subsets subsets(nodes);
-  const std::uint64_t end = std::uint64_t{1} << subsets.count();
-  for (std::uint64_t pick = (std::uint64_t{1} << width) - 1; pick < end;) {
-    if (!f(subsets.Expand(pick))) return;
-    // The next number with as many bits.
-    const std::uint64_t low = pick & (~pick + 1);
-    const std::uint64_t up = pick + low;
-    pick = (((pick ^ up) >> 2) / low) | up;
-  }
-}
-
 // counts[s] = how many masks of the list have exactly the trace s, over `subsets` of the nodes that
 // all lists share; the narrowest mask's width goes to `narrowest`.
-std::vector<std::uint64_t> Traces(const ResourceHints& hints, const Subsets& shared,
+std::vector<std::uint64_t> Traces(const ResourceHints& hints, const NumaSubsets& shared,
                                   int& narrowest) {
   std::vector<std::uint64_t> counts(std::size_t{1} << shared.count(), 0);
-  const Subsets own(hints.nodes);
+  const NumaSubsets own(hints.nodes);
   for (std::uint64_t pick = 1; pick < (std::uint64_t{1} << own.count()); ++pick) {
     const NumaMask mask = own.Expand(pick);
     if (!hints.Contains(mask)) continue;
@@ -144,15 +83,13 @@ PreferredMask BestPreferredMask(const NumaInfo& numa, std::span<const ResourceHi
     width = h.preferred_width;
   }
   const NumaMask shared = SharedNodes(hints, numa.DefaultAffinity());
-  const int count = shared.count();
-  if (Choose(count, std::min(width, count)) > kMaxSets ||
-      (count >= NumaMask::kMaxIds && width > 1 && width < count)) {
+  if (SubsetsAreTooMany(shared.count(), width)) {
     return {.mask = std::nullopt, .intractable = true};
   }
   PreferredMask best;
   // Numerically ascending: without distances the first is the best.
   const bool first_wins = !numa.closest() && !Mutated(Mutation::kTieBreakReversed);
-  ForEachOfWidth(shared, width, [&](NumaMask mask) {
+  ForEachSubsetOfSize(shared, width, [&](NumaMask mask) {
     for (const ResourceHints& h : hints) {
       if (h.kind == Kind::kMasks && !h.Contains(mask)) return true;
     }
@@ -163,7 +100,7 @@ PreferredMask BestPreferredMask(const NumaInfo& numa, std::span<const ResourceHi
 }
 
 Intersection BestIntersection(const NumaInfo& numa, std::span<const ResourceHints> hints) {
-  const Subsets shared(SharedNodes(hints, numa.DefaultAffinity()));
+  const NumaSubsets shared(SharedNodes(hints, numa.DefaultAffinity()));
   if (shared.count() == 0) return {};
   int aim = 0;
   std::vector<std::uint64_t> reached;
