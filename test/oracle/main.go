@@ -184,6 +184,10 @@ func compare(args []string) error {
 
 // exit with 1 when the verdict is not the wanted one.
 func (s *settings) exit(t judge.Tally) {
+	if weak := t.Weak(); weak != "" && !s.Expected {
+		fmt.Println("the mirror claims too little:", weak)
+		os.Exit(1)
+	}
 	if (t.Disagreements > 0) != s.Expected {
 		if s.Expected {
 			fmt.Println("a mirror that is known to be wrong was not found out")

@@ -61,3 +61,20 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+func TestAMirrorThatLeavesEverythingOpenIsWeak(t *testing.T) {
+	for name, tally := range map[string]Tally{
+		"verdicts":  {Asked: 1000, Null: 900},
+		"unproven":  {Asked: 1000, Null: 10, Unproven: 9},
+		"settling":  {Asked: 1000, Settling: 500},
+		"unclaimed": {Asked: 1000, Claimed: 10, Unclaimed: 10},
+	} {
+		if tally.Weak() == "" {
+			t.Errorf("%s: not noticed", name)
+		}
+	}
+	usual := Tally{Asked: 343466, Null: 278, Proven: 35, Settling: 130, Claimed: 216277, Unclaimed: 443}
+	if weak := usual.Weak(); weak != "" {
+		t.Error(weak)
+	}
+}

@@ -84,3 +84,21 @@ func (t *Tally) Line(took time.Duration) string {
 		t.Cases, t.Admissions, t.Admitted, strings.Join(refused, ", "), t.Asked, t.Null, t.Proven, t.Unproven, t.Settling,
 		t.Claimed, t.Claimed+t.Unclaimed, t.Errors, took.Seconds(), float64(t.Cases)/max(took.Seconds(), 0.001), t.Disagreements)
 }
+
+// Weak says in what the mirror claims too little: one that leaves everything
+// open would never disagree. The bounds are far above what is needed.
+func (t *Tally) Weak() string {
+	switch {
+	case t.Asked < 1000:
+		return ""
+	case t.Null > t.Asked/50:
+		return fmt.Sprintf("%d of %d verdicts are left open", t.Null, t.Asked)
+	case t.Unproven > 3 && t.Unproven > t.Proven/4:
+		return fmt.Sprintf("of the open verdicts that were tried again, %d never changed", t.Unproven)
+	case t.Settling > t.Asked/100:
+		return fmt.Sprintf("%d of %d verdicts are given up as settling", t.Settling, t.Asked)
+	case t.Unclaimed > (t.Claimed+t.Unclaimed)/50:
+		return fmt.Sprintf("%d of %d device picks are left open", t.Unclaimed, t.Claimed+t.Unclaimed)
+	}
+	return ""
+}
