@@ -220,7 +220,8 @@ json WriteRequirements(const ResourceRequirements& requirements) {
 
 std::string WriteTime(std::int64_t seconds) {
   if (seconds == 0) return "";
-  return absl::FormatTime(absl::RFC3339_sec, absl::FromUnixSeconds(seconds), absl::UTCTimeZone());
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(seconds),
+                          absl::UTCTimeZone());
 }
 
 json WriteMeta(const ObjectMeta& meta) {

@@ -1,31 +1,17 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "kube/client.h"
 #include "kube/kubeconfig.h"
+#include "kube/read_file.h"
 
 namespace numafit::kube {
 namespace {
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  errno = 0;
-  std::ifstream stream(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(stream), {});
-  if (!stream.is_open() || stream.bad()) {
-    const int error = errno != 0 ? errno : EIO;
-    return absl::NotFoundError(fmt::format("{}: {}", path, std::generic_category().message(error)));
-  }
-  return text;
-}
 
 // Collects the first error of one kubeconfig; every message names the file and the key.
 class Reader {

@@ -34,7 +34,7 @@ absl::Status Broken(std::string_view what, const absl::Status& why) {
 }
 
 std::string TimeText(const k8s::Time& time) {
-  return absl::FormatTime(absl::RFC3339_sec, absl::FromUnixSeconds(time.seconds()),
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(time.seconds()),
                           absl::UTCTimeZone());
 }
 

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <iterator>
 #include <utility>
 
 #include "kube/client.h"
 #include "kube/http/response_parser.h"
+#include "kube/read_file.h"
 
 namespace numafit::kube {
 namespace {
@@ -147,12 +147,13 @@ std::string TokenSource::Get() {
                     .inode = info.st_ino,
                     .size = info.st_size};
   if (stamp == stamp_) return token_;
-  std::ifstream stream(file_, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(stream), {});
+  absl::StatusOr<std::string> read = ReadFile(file_);
+  if (!read.ok()) return token_;
+  std::string text = *std::move(read);
   constexpr std::string_view kBlanks = " \t\r\n";
   text.erase(text.find_last_not_of(kBlanks) + 1);
   text.erase(0, std::min(text.find_first_not_of(kBlanks), text.size()));
-  if (stream.bad() || text.empty() || !IsHeaderSafe(text)) return token_;  // being written
+  if (text.empty() || !IsHeaderSafe(text)) return token_;  // being written
   stamp_ = stamp;
   token_ = std::move(text);
   return token_;
