@@ -289,16 +289,25 @@ func count(pods map[string]*core.Pod, prefix string) int {
 func deleteSome(t *testing.T, lab *cluster.Cluster, n int) {
 	t.Helper()
 	pods := list(t, lab)
-	var names []string
-	for name, pod := range pods {
-		if pod.Status.Phase == core.PodRunning {
-			names = append(names, name)
+	for _, name := range sortedNames(pods) {
+		if n == 0 {
+			return
 		}
-	}
-	sort.Strings(names)
-	for _, name := range names[:min(n, len(names))] {
+		if pods[name].Status.Phase != core.PodRunning {
+			continue
+		}
+		n--
 		if err := lab.Client.CoreV1().Pods("default").Delete(t.Context(), name, meta.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func sortedNames(pods map[string]*core.Pod) []string {
+	names := make([]string, 0, len(pods))
+	for name := range pods {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
 }
