@@ -24,6 +24,8 @@ type SchedulerOptions struct {
 	Config string
 	// WithoutNumafit leaves the extenders out: the same scheduler as it comes.
 	WithoutNumafit bool
+	// DefaultPercentage drops percentageOfNodesToScore from the profiles.
+	DefaultPercentage bool
 	// Replace maps texts of the file to others, for its documented placeholders.
 	Replace map[string]string
 }
@@ -105,6 +107,11 @@ func (c *Cluster) schedulerConfig(options SchedulerOptions) (string, error) {
 	config["leaderElection"] = map[string]any{"leaderElect": false}
 	if options.WithoutNumafit {
 		delete(config, "extenders")
+	}
+	if profiles, isList := config["profiles"].([]any); isList && options.DefaultPercentage {
+		for _, profile := range profiles {
+			delete(profile.(map[string]any), "percentageOfNodesToScore")
+		}
 	}
 	text, err := yaml.Marshal(config)
 	if err != nil {
