@@ -21,14 +21,13 @@ json KubeletJson(const FleetNode& node) {
           {"topologyManagerPolicyOptions", std::move(options)}};
 }
 
-json NumaJson(const policy::TopologySpec& spec) {
+json NumaJson(const policy::Topology& topology) {
+  const policy::TopologySpec& spec = topology.spec();
   json list = json::array();
   for (const policy::NumaNodeSpec& numa : spec.numa) {
-    std::vector<int> distances = numa.distances;
-    if (distances.empty()) {
-      for (const policy::NumaNodeSpec& other : spec.numa) {
-        distances.push_back(other.id == numa.id ? 10 : 20);
-      }
+    std::vector<int> distances;  // by position, as in the file
+    for (const policy::NumaNodeSpec& other : spec.numa) {
+      distances.push_back(topology.Distance(numa.id, other.id));
     }
     list.push_back({{"id", numa.id},
                     {"cpus", numa.cpus},
@@ -86,7 +85,7 @@ std::string ExpandFleet(const FleetFile& fleet) {
                      {"shape", node.shape},
                      {"labels", node.labels},
                      {"kubelet", KubeletJson(node)},
-                     {"numa", NumaJson(spec)},
+                     {"numa", NumaJson(*node.topology)},
                      {"devices", DevicesJson(spec)}});
   }
   json pods = json::array();

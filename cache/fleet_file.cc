@@ -18,6 +18,8 @@ namespace {
 constexpr std::string_view kApiVersion = "numafit.io/v1alpha1";
 constexpr int kMaxNumaId = 63;
 constexpr int kMaxPerEntry = 100'000;
+// Between NUMA ids of which one is not there (the kernel writes 255 for unreachable).
+constexpr int kUnknownDistance = 255;
 
 // What a word of the file may be, as the kubelet's own configuration spells it.
 template <typename T>
@@ -69,6 +71,26 @@ void ReadKubelet(const TreeReader& kubelet, Shape& shape) {
   ReadOptions(kubelet["topologyManagerPolicyOptions"], settings);
   OnlyOff(kubelet["cpuManagerPolicy"], "none");
   OnlyOff(kubelet["memoryManagerPolicy"], "None");
+}
+
+// The file gives distances by position, as sysfs does; the kubelet and TopologySpec go by NUMA id.
+// Ids that the machine has not are never asked for.
+void DistancesById(const TreeReader& place, std::vector<policy::NumaNodeSpec>& numa) {
+  int last = 0;
+  for (const policy::NumaNodeSpec& node : numa) last = std::max(last, node.id);
+  for (policy::NumaNodeSpec& node : numa) {
+    if (node.distances.empty()) continue;
+    if (node.distances.size() != numa.size()) {
+      place.Fail(fmt::format("NUMA {} has {} distances, expected one for each of {} NUMA nodes",
+                             node.id, node.distances.size(), numa.size()));
+      return;
+    }
+    std::vector<int> by_id(static_cast<std::size_t>(last) + 1, kUnknownDistance);
+    for (std::size_t i = 0; i < numa.size(); ++i) {
+      by_id[static_cast<std::size_t>(numa[i].id)] = node.distances[i];
+    }
+    node.distances = std::move(by_id);
+  }
 }
 
 policy::NumaNodeSpec ReadNuma(const TreeReader& numa) {
@@ -153,6 +175,7 @@ Shape ReadShape(const TreeReader& place) {
   ReadKubelet(place["kubelet"], shape);
   place["numa"].Require();
   place["numa"].ForEach([&](const TreeReader& numa) { shape.spec.numa.push_back(ReadNuma(numa)); });
+  DistancesById(place["numa"], shape.spec.numa);
   std::map<std::string, int> numbers;
   place["devices"].ForEach(
       [&](const TreeReader& entry) { ReadDevices(entry, numbers, shape.spec); });

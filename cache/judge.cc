@@ -133,17 +133,6 @@ class OrderWalk {
   std::size_t raw_finals_ = 0;
 };
 
-// A node whose state is not known well enough still has a machine: what never fits never will.
-policy::Judgement JudgeSettling(const NodeState& state, const policy::Demand& demand,
-                                const policy::ScoreStrategy* strategy) {
-  const policy::NodeKnowledge empty{{policy::Usage(*state.topology)}, false};
-  policy::Judgement judgement = policy::Judge(*state.topology, empty, demand, strategy);
-  if (judgement.fits() && !TouchesNoPool(*state.topology, demand)) {
-    judgement.reason = policy::Reason::kSettling;
-  }
-  return judgement;
-}
-
 }  // namespace
 
 bool TouchesNoPool(const policy::Topology& topology, const policy::Demand& demand) {
@@ -157,7 +146,6 @@ bool TouchesNoPool(const policy::Topology& topology, const policy::Demand& deman
 
 policy::Judgement JudgeOnNode(const NodeState& state, const policy::Demand& demand,
                               const policy::ScoreStrategy* strategy) {
-  if (state.knowledge.settling) return JudgeSettling(state, demand, strategy);
   policy::Judgement judgement = policy::Judge(*state.topology, state.knowledge, demand, strategy);
   if (!state.exhaustive && judgement.alignment == policy::Alignment::kGuaranteed) {
     judgement.alignment = policy::Alignment::kPossible;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMaxDepth = 100;
 // A fleet of tens of thousands of nodes stays far below; an alias bomb does not.
-constexpr int kMaxNodes = 4'000'000;
+constexpr int kMaxNodes = 2'000'000;
 
 class Converter {
  public:

@@ -8,7 +8,8 @@
 namespace numafit::cli {
 
 std::span<const Command> Commands() {
-  static const std::array commands = {kFleetCheckCommand, kFleetExpandCommand, kVersionCommand};
+  static const std::array commands = {kExplainCommand,    kNodesCommand,       kAdmitCommand,
+                                      kFleetCheckCommand, kFleetExpandCommand, kVersionCommand};
   return commands;
 }
 

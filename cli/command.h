@@ -38,8 +38,11 @@ int Fail(const absl::Status& status);
 // Checks -o; the only other form than text is json.
 [[nodiscard]] absl::Status CheckOutput(const Arguments& arguments, bool& json);
 
+extern const Command kAdmitCommand;
+extern const Command kExplainCommand;
 extern const Command kFleetCheckCommand;
 extern const Command kFleetExpandCommand;
+extern const Command kNodesCommand;
 extern const Command kVersionCommand;
 
 }  // namespace numafit::cli

@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
         QosCase{"TheStatusOutranksTheSpec",
                 R"({"spec":{"containers":[{"name":"c"}]},"status":{"qosClass":"Guaranteed"}})",
                 policy::QosClass::kGuaranteed}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& row) { return row.param.name; });
 
 TEST(Demand, ReadsTheAnnotations) {
   const policy::Demand demand = FromJson(R"({"metadata": {"annotations":

@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"CpusBackwards", WithShape("{}", "[{id: 0, cpus: 3-1}]", "[]"),
               "cpus: is \"3-1\" in \"3-1\", expected CPU ids like 0-3,8"},
         Wrong{"DistancesTooShort", WithShape("{}", "[{id: 0, distances: [10]}, {id: 1}]", "[]"),
-              "f.yaml:4: shapes[0]: "},
+              "f.yaml:6: shapes[0].numa: NUMA 0 has 1 distances, expected one for each of 2"},
         Wrong{"DeviceOnNoNuma", WithShape("{}", kTwoNuma, "[{resource: a/b, numa: 2, count: 1}]"),
               "devices[0].numa: names NUMA 2, which this shape has not"},
         Wrong{"DeviceWithoutCount", WithShape("{}", kTwoNuma, "[{resource: a/b}]"),
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"NodeWithoutName", WithShape("{}", kTwoNuma, "[]", "[{shape: s}]"),
               "nodes[0]: needs name or namePrefix"},
         Wrong{"PodOnNoNode", WithPod("{name: p, node: m, containers: []}"),
-              "f.yaml:9: pods[0].node: \"m\" is no node of this file"},
+              "f.yaml:10: pods[0].node: \"m\" is no node of this file"},
         Wrong{"PodDeviceUnknown",
               WithPod("{name: p, node: n, containers: [{name: c, resources: {limits: "
                       "{nvidia.com/gpu: 1}}, devices: {nvidia.com/gpu: [z]}}]}"),
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
               WithPod("{name: p, node: n, containers: [{name: c, resources: {limits: "
                       "{nvidia.com/gpu: many}}}]}"),
               "is \"many\", expected an amount"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& row) { return row.param.name; });
 
 TEST(FleetFile, ReadsAShapeIntoATopology) {
   const absl::StatusOr<FleetFile> fleet = ParseFleetFile(
@@ -155,6 +155,7 @@ TEST(FleetFile, ReadsAShapeIntoATopology) {
   EXPECT_TRUE(spec.kubelet.prefer_closest_numa_nodes);
   EXPECT_THAT(spec.numa[0].cpus, ElementsAre(0, 1, 4));
   EXPECT_EQ(spec.numa[0].memory, std::int64_t{1} << 30);
+  EXPECT_EQ(fleet->nodes[0].topology->Distance(0, 3), 21);
   const std::vector<policy::DeviceSpec>& devices = spec.devices.at("a/b");
   ASSERT_EQ(devices.size(), 4U);
   EXPECT_TRUE(devices[0].healthy);

@@ -137,7 +137,7 @@ TEST_P(AnyMachine, TheTruthIsAlwaysAmongThePossibleStates) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, AnyMachine, ::testing::ValuesIn(test::kMachines),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& machine) { return std::string(machine.param.name); });
 
 std::vector<policy::Usage> Usages(const PossibleStates& states) {
   return states.Describe().knowledge.usages;

@@ -1,0 +1,256 @@
+#include "cache/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace numafit::cache {
+namespace {
+
+using policy::Alignment;
+using policy::Reason;
+
+// Moving a Pod is looked for on so many nodes at most.
+constexpr std::size_t kMostNodesForMoves = 512;
+constexpr std::size_t kMostMoves = 3;
+
+bool IsCertain(const policy::Judgement& judgement) {
+  return judgement.alignment == Alignment::kGuaranteed ||
+         judgement.alignment == Alignment::kNotNeeded;
+}
+
+// Best first: certain, possible, to be waited for, no.
+int Rank(const policy::Judgement& judgement) {
+  switch (judgement.reason) {
+    case Reason::kFits:
+      return IsCertain(judgement) ? 0 : 1;
+    case Reason::kSettling:
+      return 2;
+    case Reason::kNumaFragmented:
+      return 3;
+    case Reason::kKubeletRefuses:
+      return 4;
+    case Reason::kNeverFits:
+      return 6;
+    default:
+      return 5;
+  }
+}
+
+bool IsAccelerator(const policy::Demand& demand, const std::string& resource) {
+  return std::binary_search(demand.accelerators.begin(), demand.accelerators.end(), resource);
+}
+
+// "4 nvidia.com/gpu + 4 device.gpustack.ai/rdma", accelerators first, as people name them.
+std::string DevicesText(const policy::Demand& demand, const policy::ContainerDemand& container,
+                        bool short_names) {
+  std::string text;
+  for (const bool accelerators : {true, false}) {
+    for (const auto& [resource, count] : container.devices) {
+      if (IsAccelerator(demand, resource) != accelerators) continue;
+      text += fmt::format("{}{} {}", text.empty() ? "" : " + ", count,
+                          short_names ? ShortName(resource) : resource);
+    }
+  }
+  return text;
+}
+
+std::string ContainerText(const policy::Demand& demand, const policy::ContainerDemand& container) {
+  const char* kind = container.kind == policy::ContainerDemand::Kind::kInit      ? "init container"
+                     : container.kind == policy::ContainerDemand::Kind::kSidecar ? "sidecar"
+                                                                                 : "container";
+  return fmt::format("{} ({} {})", DevicesText(demand, container, false), kind, container.name);
+}
+
+std::string Wants(const policy::Demand& demand) {
+  std::string text;
+  for (const policy::ContainerDemand& container : demand.containers) {
+    if (container.devices.empty()) continue;
+    text += (text.empty() ? "" : "; ") + ContainerText(demand, container);
+  }
+  if (text.empty()) return "asks for no devices: any node will do";
+  const bool together = !demand.accelerators.empty() && !demand.endpoints.empty();
+  return (together ? "needs, together on one NUMA node or the fewest: " : "needs: ") + text;
+}
+
+// Judges every distinct state once.
+class Judge {
+ public:
+  Judge(const policy::Demand& demand, const policy::ScoreStrategy* strategy)
+      : demand_(demand), strategy_(strategy) {}
+
+  struct Answer {
+    policy::Judgement judgement;
+    std::string text;
+  };
+  const Answer& Of(const NodeState& state) {
+    const auto [found, is_new] = answers_.try_emplace(state.id);
+    if (is_new) {
+      found->second.judgement = JudgeOnNode(state, demand_, strategy_);
+      found->second.text = AnswerOf(state, demand_, found->second.judgement);
+    }
+    return found->second;
+  }
+
+ private:
+  const policy::Demand& demand_;
+  const policy::ScoreStrategy* strategy_;
+  std::map<std::uint64_t, Answer> answers_;
+};
+
+std::vector<ResourceFree> Asked(const NodeState& state, const policy::Demand& demand) {
+  std::vector<std::string> resources;
+  for (const policy::ContainerDemand& container : demand.containers) {
+    for (const auto& [resource, count] : container.devices) resources.push_back(resource);
+  }
+  std::sort(resources.begin(), resources.end());
+  resources.erase(std::unique(resources.begin(), resources.end()), resources.end());
+  // Accelerators first, as people name them.
+  std::stable_partition(resources.begin(), resources.end(), [&](const std::string& resource) {
+    return IsAccelerator(demand, resource);
+  });
+  std::vector<ResourceFree> free;
+  for (const std::string& resource : resources) {
+    const int pool = state.topology->FindPool(resource);
+    if (pool >= 0) free.push_back(FreeDevices(state, pool));
+  }
+  return free;
+}
+
+NodeAnswer AnswerFor(const NodeView& view, const policy::Demand& demand,
+                     const Judge::Answer& answer) {
+  NodeAnswer result;
+  result.node = view.name;
+  const policy::KubeletSettings& kubelet = view.state->topology->kubelet();
+  result.policy = std::string(policy::TopologyPolicyName(kubelet.policy));
+  result.scope = std::string(policy::TopologyScopeName(kubelet.scope));
+  result.reason = answer.judgement.reason;
+  result.alignment = answer.judgement.alignment;
+  result.score = answer.judgement.score;
+  result.answer = answer.text;
+  result.resources = Asked(*view.state, demand);
+  return result;
+}
+
+bool Halve(policy::Demand& demand) {
+  bool changed = false;
+  for (policy::ContainerDemand& container : demand.containers) {
+    for (auto& [resource, count] : container.devices) {
+      if (count % 2 != 0) return false;
+      changed |= count > 0;
+      count /= 2;
+    }
+  }
+  return changed;
+}
+
+// Fewer devices per container.
+void HelpBySize(const std::vector<NodeView>& fleet, const policy::Demand& demand,
+                std::vector<Help>& help) {
+  policy::Demand smaller = demand;
+  while (Halve(smaller)) {
+    Judge judge(smaller, nullptr);
+    const auto fits = std::count_if(fleet.begin(), fleet.end(), [&](const NodeView& view) {
+      return view.state != nullptr && judge.Of(*view.state).judgement.fits();
+    });
+    if (fits == 0) continue;
+    std::string sizes;
+    for (const policy::ContainerDemand& container : smaller.containers) {
+      if (container.devices.empty()) continue;
+      sizes += (sizes.empty() ? "" : ", ") + DevicesText(smaller, container, true);
+    }
+    help.push_back(
+        {.kind = "smaller",
+         .nodes = static_cast<int>(fits),
+         .node = "",
+         .pod = "",
+         .text = fmt::format("{} per Pod fits on {} node{}", sizes, fits, fits == 1 ? "" : "s")});
+    return;
+  }
+}
+
+int CountOf(const policy::Holding& holding) {
+  int count = 0;
+  for (const policy::ClassCount& item : holding) count += item.count;
+  return count;
+}
+
+// A running Pod that would make room elsewhere, the ones with fewest devices first.
+void HelpByMove(const std::vector<NodeView>& fleet, const policy::Demand& demand,
+                std::vector<Help>& help) {
+  std::vector<std::tuple<int, std::string, std::string>> moves;
+  std::size_t looked_at = 0;
+  for (const NodeView& view : fleet) {
+    if (view.state == nullptr || !view.state->pending.empty()) continue;
+    if (view.state->knowledge.usages.size() != 1 || ++looked_at > kMostNodesForMoves) continue;
+    for (const PodOnNode& pod : view.pods) {
+      if (pod.held.empty()) continue;
+      NodeState without = *view.state;
+      without.knowledge.usages.front().Remove(pod.held);
+      if (!JudgeOnNode(without, demand, nullptr).fits()) continue;
+      moves.emplace_back(CountOf(pod.held), view.name, pod.name);
+    }
+  }
+  std::sort(moves.begin(), moves.end());
+  if (moves.size() > kMostMoves) moves.resize(kMostMoves);
+  for (const auto& [devices, node, pod] : moves) {
+    help.push_back({.kind = "move",
+                    .nodes = 1,
+                    .node = node,
+                    .pod = pod,
+                    .text = fmt::format("moving {} ({} device{}) off {} makes room there", pod,
+                                        devices, devices == 1 ? "" : "s", node)});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const std::string& pod_name,
+                                    const policy::Demand& demand, const ExplainOptions& options) {
+  Explanation result;
+  result.pod = pod_name;
+  result.wants = Wants(demand);
+  Judge judge(demand, options.strategy);
+  std::vector<const NodeView*> order;
+  for (const NodeView& view : fleet) {
+    if (view.state == nullptr || (!options.node.empty() && view.name != options.node)) continue;
+    order.push_back(&view);
+    const policy::Judgement& judgement = judge.Of(*view.state).judgement;
+    result.fit += judgement.fits() ? 1 : 0;
+    result.guaranteed += judgement.fits() && IsCertain(judgement) ? 1 : 0;
+  }
+  if (!options.node.empty() && order.empty()) {
+    return absl::NotFoundError(fmt::format("node {} is not in the fleet", options.node));
+  }
+  result.nodes = static_cast<int>(order.size());
+  std::stable_sort(order.begin(), order.end(), [&](const NodeView* a, const NodeView* b) {
+    const policy::Judgement& left = judge.Of(*a->state).judgement;
+    const policy::Judgement& right = judge.Of(*b->state).judgement;
+    return std::forward_as_tuple(Rank(left), -left.score, a->name) <
+           std::forward_as_tuple(Rank(right), -right.score, b->name);
+  });
+  if (result.fit > 0) result.best = order.front()->name;
+  std::map<std::pair<std::string, std::string>, std::size_t> groups;
+  for (const NodeView* view : order) {
+    const Judge::Answer& answer = judge.Of(*view->state);
+    const std::string policy(policy::TopologyPolicyName(view->state->topology->kubelet().policy));
+    const auto [group, is_new] = groups.try_emplace({answer.text, policy}, result.answers.size());
+    if (options.fold && !is_new) {
+      result.answers[group->second].alike.push_back(view->name);
+    } else {
+      result.answers.push_back(AnswerFor(*view, demand, answer));
+    }
+  }
+  if (result.fit == 0) {
+    HelpBySize(fleet, demand, result.help);
+    HelpByMove(fleet, demand, result.help);
+  }
+  return result;
+}
+
+}  // namespace numafit::cache

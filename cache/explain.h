@@ -1,0 +1,80 @@
+// Why a Pod may or may not go where: one answer per node with its numbers, as a value and as JSON.
+// `numafit explain`, the extender's read API and tests share it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/resource_class.h"
+#include "cache/fleet.h"
+#include "cache/free_devices.h"
+#include "policy/alignment.h"
+#include "policy/demand.h"
+#include "policy/score/score_strategy.h"
+
+namespace numafit::cache {
+
+// The answer of one node, and of those that answer the same.
+struct NodeAnswer {
+  std::string node;
+  std::vector<std::string> alike;  // the names of the others
+  std::string policy;              // topologyManagerPolicy
+  std::string scope;
+  policy::Reason reason = policy::Reason::kFits;
+  policy::Alignment alignment = policy::Alignment::kNotNeeded;
+  int score = 0;
+  // "fits on NUMA 0", "no: 5 nvidia.com/gpu are free, 3 at most on one NUMA node": the first
+  // obstacle with its numbers. Of `node`; the others may have other numbers free elsewhere.
+  std::string answer;
+  std::vector<ResourceFree> resources;  // those that the Pod asks for
+};
+
+// A change that would let the Pod in.
+struct Help {
+  std::string kind;  // "smaller": fewer devices per container; "move": a Pod off a node
+  int nodes = 0;     // smaller: how many nodes it would fit then
+  std::string node;  // move
+  std::string pod;
+  std::string text;
+};
+
+struct Explanation {
+  std::string pod;
+  std::string wants;  // a sentence
+  int nodes = 0;
+  int fit = 0;         // nodes that the Pod may go to
+  int guaranteed = 0;  // of these, where it is certain to be aligned (or has no need to be)
+  std::string best;    // node, empty when none fits
+  std::vector<NodeAnswer> answers;  // best first
+  std::vector<Help> help;           // only when no node fits
+};
+
+struct ExplainOptions {
+  // Ranks the nodes that fit; null: by name.
+  const policy::ScoreStrategy* strategy = nullptr;
+  bool fold = true;
+  // Only this node; empty: all of them.
+  std::string node;
+};
+
+// NotFound when options.node is not in the fleet. Cost: one judgement per distinct state, and a few
+// hundred more when nothing fits.
+absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const std::string& pod_name,
+                                    const policy::Demand& demand, const ExplainOptions& options);
+
+// "fits on NUMA 0", "no: …": the sentence of one node. `judgement` is JudgeOnNode's.
+[[nodiscard]] std::string AnswerOf(const NodeState& state, const policy::Demand& demand,
+                                   const policy::Judgement& judgement);
+
+// {"pod", "wants", "nodes", "fit", "guaranteed", "best", "answers": [{"node", "alike",
+//  "topologyManagerPolicy", "topologyManagerScope", "reason", "alignment", "score", "answer",
+//  "resources": [{"resource", "free": {...}, "byNuma": [{"numa", "free", "freeAtMost", "all"}]}]}],
+//  "help": [{"kind", "text", ...}]}
+std::string ToJson(const Explanation& explanation);
+
+// The fleet itself: {"nodes": [{"name", "topologyManagerPolicy", "topologyManagerScope",
+// "kubeletVersion", "accelerators": [resource...], "endpoints": [...], "largestAligned":
+// {"numa", "accelerators", "endpoints"}, "pods", "waiting", "settling"}]}, resources as above.
+std::string NodesToJson(const std::vector<NodeView>& fleet, const api::ResourceClasses& classes);
+
+}  // namespace numafit::cache

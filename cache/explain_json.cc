@@ -1,0 +1,133 @@
+// Explanations and fleets as JSON: the words of the command line as keys.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cache/explain.h"
+
+namespace numafit::cache {
+namespace {
+
+using nlohmann::json;
+
+json FreeJson(const FreeCount& count) {
+  return {{"free", count.at_least}, {"freeAtMost", count.at_most}, {"all", count.all}};
+}
+
+json ResourceJson(const ResourceFree& resource) {
+  json by_numa = json::array();
+  for (const FreeCount& count : resource.by_numa) {
+    json entry = FreeJson(count);
+    entry["numa"] = count.numa < 0 ? json(nullptr) : json(count.numa);
+    by_numa.push_back(std::move(entry));
+  }
+  return {{"resource", resource.resource},
+          {"total", FreeJson(resource.total)},
+          {"unhealthy", resource.unhealthy},
+          {"byNuma", std::move(by_numa)}};
+}
+
+// The NUMA node with most free accelerators, and of those with most free endpoints.
+json LargestAligned(const NodeState& state, const std::vector<ResourceFree>& accelerators,
+                    const std::vector<ResourceFree>& endpoints) {
+  const auto free_on = [](const std::vector<ResourceFree>& resources, int numa) {
+    int most = 0;  // several keys of one kind are views of the same hardware
+    for (const ResourceFree& resource : resources) {
+      for (const FreeCount& count : resource.by_numa) {
+        if (count.numa == numa) most = std::max(most, count.at_least);
+      }
+    }
+    return most;
+  };
+  json best = nullptr;
+  std::pair<int, int> best_counts{-1, -1};
+  state.topology->numa().ForEach([&](int numa) {
+    const std::pair<int, int> counts{free_on(accelerators, numa), free_on(endpoints, numa)};
+    if (counts <= best_counts) return;
+    best_counts = counts;
+    best = {{"numa", numa}, {"accelerators", counts.first}, {"endpoints", counts.second}};
+  });
+  return best;
+}
+
+json NodeJson(const NodeView& view, const api::ResourceClasses& classes) {
+  const NodeState& state = *view.state;
+  const policy::KubeletSettings& kubelet = state.topology->kubelet();
+  std::vector<ResourceFree> accelerators;
+  std::vector<ResourceFree> endpoints;
+  for (int pool = 0; pool < static_cast<int>(state.topology->pools().size()); ++pool) {
+    const std::string& resource = state.topology->pools()[static_cast<std::size_t>(pool)].resource;
+    const api::ResourceKind kind = classes.Classify(resource);
+    if (kind == api::ResourceKind::kAccelerator) accelerators.push_back(FreeDevices(state, pool));
+    if (api::IsEndpoint(kind)) endpoints.push_back(FreeDevices(state, pool));
+  }
+  json accelerators_json = json::array();
+  for (const ResourceFree& resource : accelerators) {
+    accelerators_json.push_back(ResourceJson(resource));
+  }
+  json endpoints_json = json::array();
+  for (const ResourceFree& resource : endpoints) endpoints_json.push_back(ResourceJson(resource));
+  const auto waiting = std::count_if(view.pods.begin(), view.pods.end(),
+                                     [](const PodOnNode& pod) { return !pod.admitted; });
+  json numa = json::array();
+  state.topology->numa().ForEach([&](int id) { numa.push_back(id); });
+  return {{"name", view.name},
+          {"topologyManagerPolicy", policy::TopologyPolicyName(kubelet.policy)},
+          {"topologyManagerScope", policy::TopologyScopeName(kubelet.scope)},
+          {"kubeletVersion", fmt::format("{}.{}", kubelet.version.major, kubelet.version.minor)},
+          {"numa", std::move(numa)},
+          {"accelerators", std::move(accelerators_json)},
+          {"endpoints", std::move(endpoints_json)},
+          {"largestAligned", LargestAligned(state, accelerators, endpoints)},
+          {"pods", view.pods.size()},
+          {"waiting", waiting},
+          {"settling", state.knowledge.settling}};
+}
+
+}  // namespace
+
+std::string ToJson(const Explanation& explanation) {
+  json answers = json::array();
+  for (const NodeAnswer& answer : explanation.answers) {
+    json resources = json::array();
+    for (const ResourceFree& resource : answer.resources) {
+      resources.push_back(ResourceJson(resource));
+    }
+    answers.push_back({{"node", answer.node},
+                       {"alike", answer.alike},
+                       {"topologyManagerPolicy", answer.policy},
+                       {"topologyManagerScope", answer.scope},
+                       {"reason", policy::ReasonCode(answer.reason)},
+                       {"alignment", policy::AlignmentName(answer.alignment)},
+                       {"score", answer.score},
+                       {"answer", answer.answer},
+                       {"resources", std::move(resources)}});
+  }
+  json help = json::array();
+  for (const Help& each : explanation.help) {
+    json entry = {{"kind", each.kind}, {"nodes", each.nodes}, {"text", each.text}};
+    if (!each.node.empty()) entry["node"] = each.node;
+    if (!each.pod.empty()) entry["pod"] = each.pod;
+    help.push_back(std::move(entry));
+  }
+  return json{{"pod", explanation.pod},
+              {"wants", explanation.wants},
+              {"nodes", explanation.nodes},
+              {"fit", explanation.fit},
+              {"guaranteed", explanation.guaranteed},
+              {"best", explanation.best.empty() ? json(nullptr) : json(explanation.best)},
+              {"answers", std::move(answers)},
+              {"help", std::move(help)}}
+      .dump();
+}
+
+std::string NodesToJson(const std::vector<NodeView>& fleet, const api::ResourceClasses& classes) {
+  json nodes = json::array();
+  for (const NodeView& view : fleet) {
+    if (view.state != nullptr) nodes.push_back(NodeJson(view, classes));
+  }
+  return json{{"nodes", std::move(nodes)}}.dump();
+}
+
+}  // namespace numafit::cache
