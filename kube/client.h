@@ -93,7 +93,8 @@ class Watch {
   virtual ~Watch() = default;
   // At least one complete list has been delivered.
   [[nodiscard]] virtual bool synced() const = 0;
-  // Seconds since the last byte from the server (event, bookmark or list).
+  // Seconds since the last byte from the server (event, bookmark or list). A quiet stream brings a
+  // bookmark about once a minute, so only several minutes mean something.
   [[nodiscard]] virtual double seconds_since_contact() const = 0;
 };
 
