@@ -1,0 +1,260 @@
+#include "cli/admit/admit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace numafit::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+// 2+2 GPUs, a NIC on NUMA 0.
+Json Base(const char* policy = "restricted") {
+  return Json::parse(R"({"id": 7, "numa": [{"id": 0}, {"id": 1}],
+      "devices": {"gpu": [{"id": "g0", "numa": [0]}, {"id": "g1", "numa": [0]},
+                          {"id": "g2", "numa": [1]}, {"id": "g3", "numa": [1]}],
+                  "nic": [{"id": "n0", "numa": [0]}]},
+      "steps": []})")
+      .patch({{{"op", "add"}, {"path", "/topologyPolicy"}, {"value", policy}}});
+}
+
+Json AdmitStep(const std::string& name, const Json& limits) {
+  return {{"admit",
+           {{"name", name},
+            {"containers", Json::array({{{"name", "c"}, {"resources", {{"limits", limits}}}}})}}}};
+}
+
+Json Ask(const Json& replayed) {
+  return Json::parse(AnswerCase(replayed.dump()));
+}
+
+std::string ErrorOf(const Json& replayed) {
+  const Json answer = Ask(replayed);
+  EXPECT_FALSE(answer.contains("steps"));
+  return answer.value("error", "");
+}
+
+std::string ErrorWith(const std::string& path, const Json& value) {
+  Json replayed = Base();
+  replayed[Json::json_pointer(path)] = value;
+  return ErrorOf(replayed);
+}
+
+TEST(AnswerCase, SaysWhatEachStepDid) {
+  Json replayed = Base();
+  replayed["steps"] = {AdmitStep("p", {{"gpu", "2"}, {"nic", "1"}}), {{"remove", "p"}}};
+  EXPECT_EQ(Ask(replayed), Json::parse(R"({"id": 7, "steps": [
+      {"pod": "p", "admitted": true, "containers": [
+          {"name": "c", "affinity": [0], "preferred": true,
+           "devices": {"gpu": ["g0", "g1"], "nic": ["n0"]}}]},
+      {}]})"));
+}
+
+TEST(AnswerCase, ARefusalHasTheKubeletsReason) {
+  Json replayed = Base("single-numa-node");
+  replayed["steps"] = {AdmitStep("p", {{"gpu", "3"}})};
+  EXPECT_EQ(Ask(replayed)["steps"][0],
+            Json::parse(R"({"pod": "p", "admitted": false, "reason": "TopologyAffinityError",
+                            "reasons": ["TopologyAffinityError"]})"));
+}
+
+TEST(AnswerCase, CarriesEveryStateThatIsPossible) {
+  Json replayed = Base();
+  replayed["steps"] = {AdmitStep("p", {{"gpu", "3"}}),
+                       AdmitStep("q", {{"gpu", "1"}, {"nic", "1"}}),
+                       {{"remove", "p"}},
+                       AdmitStep("r", {{"gpu", "1"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[0]["containers"][0]["devices"]["gpu"],
+            Json::parse(R"([{"0": 1, "1": 2}, {"0": 2, "1": 1}])"));
+  EXPECT_EQ(steps[1]["admitted"], nullptr);
+  EXPECT_EQ(steps[1]["reasons"], Json::array({"TopologyAffinityError"}));
+  EXPECT_FALSE(steps[1].contains("reason"));
+  EXPECT_EQ(steps[1]["containers"][0]["affinity"], Json::array({0}));
+  // Whether q holds the GPU is open, that one is free on NUMA 0 is not.
+  EXPECT_EQ(steps[3]["admitted"], true);
+  EXPECT_EQ(steps[3]["containers"][0]["affinity"], Json::array({0}));
+}
+
+TEST(AnswerCase, GoesOnFromWhatWasObserved) {
+  Json replayed = Base();
+  Json first = AdmitStep("p", {{"gpu", "3"}});
+  first["observed"] = Json::parse(
+      R"({"admitted": true, "containers": [{"name": "c", "devices": {"gpu": ["g0", "g2", "g3"]}}]})");
+  const Json second = AdmitStep("q", {{"gpu", "1"}, {"nic", "1"}});
+  replayed["steps"] = {first, second};
+  EXPECT_EQ(Ask(replayed)["steps"][1]["admitted"], true);
+  first["observed"]["containers"][0]["devices"]["gpu"] = {"g0", "g1", "g3"};
+  replayed["steps"] = {first, second};
+  EXPECT_EQ(Ask(replayed)["steps"][1]["admitted"], false);
+  first["observed"] = {{"admitted", false}};
+  replayed["steps"] = {first, second};
+  EXPECT_EQ(Ask(replayed)["steps"][1]["admitted"], true);
+}
+
+TEST(AnswerCase, AnObservationSettlesWhatWasOpenBefore) {
+  // After p one GPU is free on NUMA 0 or on NUMA 1; q's success says which.
+  Json replayed = Base();
+  Json second = AdmitStep("q", {{"gpu", "1"}, {"nic", "1"}});
+  second["observed"] = Json::parse(
+      R"({"admitted": true, "containers": [{"name": "c", "devices": {"gpu": ["g1"], "nic": ["n0"]}}]})");
+  replayed["steps"] = {
+      AdmitStep("p", {{"gpu", "3"}}), second, {{"remove", "q"}}, AdmitStep("r", {{"gpu", "1"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[1]["admitted"], nullptr);
+  EXPECT_EQ(steps[3]["containers"][0]["affinity"], Json::array({0}));
+}
+
+TEST(AnswerCase, DevicesThatWereHeldComeBackHeld) {
+  Json replayed = Base();
+  const Json all = replayed["devices"]["gpu"];
+  const Json but_first = Json::array({all[1], all[2], all[3]});
+  replayed["steps"] = {AdmitStep("p", {{"gpu", "4"}}), {{"devices", {{"gpu", but_first}}}},
+                       AdmitStep("q", {{"gpu", "1"}}), {{"devices", {{"gpu", all}}}},
+                       AdmitStep("r", {{"gpu", "1"}}), {{"remove", "p"}},
+                       AdmitStep("s", {{"gpu", "4"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[0]["admitted"], true);
+  EXPECT_EQ(steps[2]["admitted"], false);
+  EXPECT_EQ(steps[4]["admitted"], false);
+  EXPECT_EQ(steps[6]["admitted"], true);
+}
+
+TEST(AnswerCase, APluginThatIsGoneLeavesOnlyUnhealthyDevices) {
+  Json replayed = Base("none");
+  const Json gpus = replayed["devices"]["gpu"];
+  replayed["steps"] = {{{"disconnect", "gpu"}},
+                       AdmitStep("p", {{"gpu", "0"}}),
+                       {{"devices", {{"gpu", gpus}}}},
+                       AdmitStep("q", {{"gpu", "4"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[1]["reason"], "UnexpectedAdmissionError");
+  EXPECT_EQ(steps[3]["admitted"], true);
+}
+
+TEST(AnswerCase, APreferenceMakesIdsExact) {
+  Json replayed = Base("none");
+  replayed["preferredAllocation"] = {{"gpu", {"g3"}}};
+  replayed["steps"] = {AdmitStep("p", {{"gpu", "2"}}),
+                       {{"prefer", {{"gpu", {"g2"}}}}},
+                       AdmitStep("q", {{"gpu", "1"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[0]["containers"][0]["devices"]["gpu"], Json::array({"g0", "g3"}));
+  EXPECT_EQ(steps[0]["containers"][0]["affinity"], nullptr);
+  EXPECT_EQ(steps[2]["containers"][0]["devices"]["gpu"], Json::array({"g2"}));
+}
+
+TEST(AnswerCase, ClaimsNothingUntilALostPodIsGone) {
+  // 10 + 10 of 20 + 20 over eight NUMA nodes: more states than are carried.
+  Json replayed = {{"numa", Json::array()}, {"steps", Json::array()}};
+  for (int node = 0; node < 8; ++node) {
+    replayed["numa"].push_back({{"id", node}});
+    for (int i = 0; i < 4; ++i) {
+      const std::string id = std::to_string(node) + "-" + std::to_string(i);
+      replayed["devices"]["gpu"].push_back({{"id", id}, {"numa", {node}}});
+      replayed["devices"]["nic"].push_back({{"id", id}, {"numa", {node}}});
+    }
+  }
+  replayed["steps"] = {AdmitStep("p", {{"gpu", "10"}, {"nic", "10"}}),
+                       AdmitStep("q", {{"gpu", "1"}}),
+                       {{"remove", "q"}},
+                       {{"remove", "p"}},
+                       AdmitStep("r", {{"gpu", "32"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[0]["admitted"], true);  // counts decide that
+  EXPECT_FALSE(steps[0]["containers"][0].contains("devices"));
+  EXPECT_EQ(steps[1]["admitted"], nullptr);
+  EXPECT_EQ(steps[1]["settling"], true);
+  EXPECT_EQ(steps[4]["admitted"], true);
+}
+
+TEST(AnswerCase, InitContainersAndSidecarsAreInKubeletOrder) {
+  Json replayed = Base("single-numa-node");
+  Json step = AdmitStep("p", {{"gpu", "1"}});
+  step["admit"]["initContainers"] = {
+      {{"name", "i"}, {"resources", {{"limits", {{"gpu", "1"}}}}}},
+      {{"name", "s"}, {"restartPolicy", "Always"}, {"resources", {{"limits", {{"gpu", "1"}}}}}}};
+  replayed["steps"] = {step};
+  const Json containers = Ask(replayed)["steps"][0]["containers"];
+  ASSERT_EQ(containers.size(), 3U);
+  EXPECT_EQ(containers[0]["name"], "i");
+  EXPECT_EQ(containers[1]["name"], "s");
+  EXPECT_EQ(containers[2]["devices"]["gpu"], Json::parse(R"({"0": 1})"));
+}
+
+TEST(CaseErrors, NameTheKeyAndTheValue) {
+  EXPECT_THAT(AnswerCase("{"), HasSubstr("\"error\""));
+  EXPECT_THAT(ErrorOf(Json::array()), HasSubstr("an object is wanted"));
+  EXPECT_THAT(ErrorOf({{"numa", Json::array({{{"id", 0}}})}}), HasSubstr("\"steps\" is missing"));
+  EXPECT_THAT(ErrorWith("/topologypolicy", "none"), HasSubstr("unknown key \"topologypolicy\""));
+  EXPECT_THAT(ErrorWith("/topologyPolicy", "strict"), HasSubstr("\"strict\""));
+  EXPECT_THAT(ErrorWith("/kubeletVersion", "v1.20.0"), HasSubstr("v1.20.0"));
+  EXPECT_THAT(ErrorWith("/numa/0/id", 64), HasSubstr("numa[0].id: 64 is not in 0..63"));
+  EXPECT_THAT(ErrorWith("/numa/0/id", 1), HasSubstr("id 1 is there twice"));
+  EXPECT_THAT(ErrorWith("/numa/0/color", "red"), HasSubstr("numa[0]: unknown key \"color\""));
+  EXPECT_THAT(ErrorWith("/devices/gpu/0/id", "g1"), HasSubstr("\"g1\" is empty or there twice"));
+  EXPECT_THAT(ErrorWith("/devices/gpu/0/healthy", 1), HasSubstr("true or false is wanted"));
+  EXPECT_THAT(ErrorWith("/options", {{"max-allowable-numa-nodes", "7"}}), HasSubstr("\"7\""));
+  EXPECT_THAT(ErrorWith("/options", {{"prefer-closest-numa-nodes", "true"}}),
+              HasSubstr("needs distances"));
+  EXPECT_THAT(ErrorWith("/options", {{"colour", "red"}}), HasSubstr("no such option"));
+}
+
+TEST(CaseErrors, NameTheStep) {
+  const auto error_of = [](const Json& steps) {
+    Json replayed = Base();
+    replayed["steps"] = steps;
+    return ErrorOf(replayed);
+  };
+  EXPECT_THAT(error_of({{{"remove", "p"}}}), HasSubstr("steps[0].remove: no Pod \"p\""));
+  EXPECT_THAT(error_of(Json::array({Json::object()})), HasSubstr("steps[0]: one of admit, remove"));
+  EXPECT_THAT(error_of({{{"disconnect", "fpga"}}}), HasSubstr("no resource \"fpga\""));
+  const Json twice = AdmitStep("p", Json::object());
+  EXPECT_THAT(error_of({twice, twice}), HasSubstr("steps[1].admit: Pod \"p\" was admitted before"));
+  EXPECT_THAT(error_of(Json::array({AdmitStep("p", {{"gpu", "many"}})})), HasSubstr("many"));
+  Json observed = AdmitStep("p", {{"gpu", "1"}});
+  observed["observed"] = Json::parse(
+      R"({"admitted": true, "containers": [{"name": "c", "devices": {"gpu": ["g9"]}}]})");
+  EXPECT_THAT(error_of(Json::array({observed})),
+              HasSubstr("steps[0]: observed: gpu has no device \"g9\""));
+}
+
+TEST(CaseErrors, StaticManagersAreNotGuessedAt) {
+  EXPECT_THAT(ErrorWith("/cpuPolicy", "static"), HasSubstr("cpuPolicy"));
+  EXPECT_THAT(ErrorWith("/memoryPolicy", "Static"), HasSubstr("memoryPolicy"));
+  Json off = Base();
+  off["cpuPolicy"] = "none";
+  off["memoryPolicy"] = "None";
+  off["numa"][0]["cpus"] = {0, 1};
+  EXPECT_TRUE(Ask(off).contains("steps"));
+}
+
+TEST(CaseErrors, WithPolicyNoneScopeAndOptionsAreNotLookedAt) {
+  Json replayed = Base("none");
+  replayed["scope"] = "node";
+  replayed["options"] = {{"colour", "red"}};
+  EXPECT_TRUE(Ask(replayed).contains("steps"));
+}
+
+TEST(RunAdmit, AnswersLineByLineAndKeepsGoingAfterAnError) {
+  std::istringstream in("{\"id\":\"a\"}\n\n" + Base().dump() + "\n");
+  std::ostringstream out;
+  EXPECT_EQ(RunAdmit(in, out), 0);
+  std::istringstream lines(out.str());
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(Json::parse(line)["id"], "a");
+  EXPECT_TRUE(Json::parse(line).contains("error"));
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(line, R"({"id":7,"steps":[]})");
+  EXPECT_FALSE(std::getline(lines, line));
+}
+
+}  // namespace
+}  // namespace numafit::cli
