@@ -43,7 +43,7 @@ struct ResourceHints {
   absl::InlinedVector<NumaMask, 2> must_touch;
 
   // Whether `mask`, a non-empty subset of `nodes`, is in the list. With a mask every larger mask
-  // is in the list too.
+  // is too; the merge does not rely on that.
   [[nodiscard]] bool Contains(NumaMask mask) const {
     for (const NumaMask needed : must_touch) {
       if (!mask.intersects(needed)) return false;
