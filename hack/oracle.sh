@@ -6,8 +6,9 @@
 #   hack/oracle.sh --kubernetes 1.35 --run        answers of the real managers to cases on standard input
 #   hack/oracle.sh --replay FILE                  against recorded answers, without any Kubernetes code
 #   hack/oracle.sh --record 2500 --kubernetes 1.37 > FILE
+#   hack/oracle.sh --kubernetes 1.35 --fixture NOTE < case.jsonl   keeps a case and the real answer as a fixture
 #   hack/oracle.sh --known-answers                tests of the oracle itself, with 1.36 or --kubernetes MINOR
-#   hack/oracle.sh --ci                           what CI runs: 1.36 and 1.35 live, fixtures, recordings, mutations
+#   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (300,000 or N) and 1.35 (a sixth) live, fixtures, recordings, mutations
 #
 # A disagreement is shrunk, printed, stored under test/oracle/fixtures/, and the exit code is 1.
 # NUMAFIT: the numafit to judge (default: build/release/numafit, built when it is not there).
@@ -17,7 +18,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT"
 
-minor=1.36 cases=1000 seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') from=0 jobs=$NUMAFIT_JOBS action=compare file=
+minor=1.36 cases= seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') from=0 jobs=$NUMAFIT_JOBS action=compare file=
 while [ $# -gt 0 ]; do
   case "$1" in
     --kubernetes) minor=$2; shift ;;
@@ -28,6 +29,7 @@ while [ $# -gt 0 ]; do
     --replay) action=replay file=$2; shift ;;
     --record) action=record cases=$2; shift ;;
     --run) action=run ;;
+    --fixture) action=fixture note=$2; shift ;;
     --known-answers) action=known ;;
     --ci) action=ci ;;
     -h|--help) sed -n '2,/^set/p' "$0" | sed '$d; s/^# \?//'; exit 0 ;;
@@ -75,7 +77,7 @@ mutations() {
   local mutant=${NUMAFIT_MUTANT:-$ROOT/build/dev/numafit} name missed=0
   [ -x "$mutant" ] || build dev numafit >&2
   for name in $(sed -n 's/.*MutationName{Mutation::k[A-Za-z0-9]*, "\([a-z0-9-]*\)"}.*/\1/p' policy/mutation.cc); do
-    echo "mutation $name"
+    printf 'mutation %s: ' "$name"
     NUMAFIT_MUTATION=$name "$(oracle 1.36)" compare --mirror "$mutant admit" --cases 1000 --seed "$1" \
       --jobs "$jobs" --most 1 --expect-disagreement || missed=1
   done
@@ -96,14 +98,15 @@ ci() {
     "$(oracle none)" replay "test/oracle/recorded/$k.jsonl.gz" --mirror "$judged" || status=1
   done
   mutations "$seed" || status=1
-  compare 1.36 300000 "$seed" || status=1
-  compare 1.35 50000 "$((seed + 1))" || status=1
+  compare 1.36 "${cases:-300000}" "$seed" || status=1
+  compare 1.35 "$((${cases:-300000} / 6))" "$((seed + 1))" || status=1
   return $status
 }
 
 need_go
 case $action in
-  compare) judged=$(mirror); compare "$minor" "$cases" "$seed" --from "$from" ;;
+  compare) judged=$(mirror); compare "$minor" "${cases:-1000}" "$seed" --from "$from" ;;
+  fixture) "$(oracle "$minor")" fixture --fixtures test/oracle/fixtures "$note" ;;
   run) exec "$(oracle "$minor")" run ;;
   record) exec "$(oracle "$minor")" record --cases "$cases" --seed "$seed" --from "$from" ;;
   replay) exec "$(oracle none)" replay "$file" --mirror "$(mirror)" ;;

@@ -4,6 +4,7 @@
 //	oracle run                       cases on standard input, answers on standard output
 //	oracle gen                       random cases
 //	oracle compare --mirror COMMAND  random cases, both sides; exit 1 on a disagreement
+//	oracle fixture --fixtures FOLDER NOTE  keeps the case on standard input with the real answer
 //	oracle fixtures --mirror COMMAND the stored disagreements
 //	oracle record                    random cases with the real answers, gzip
 //	oracle replay FILE --mirror COMMAND
@@ -22,6 +23,7 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"slices"
+	"strings"
 	"time"
 
 	"numafit.io/numafit/test/oracle/form"
@@ -36,7 +38,7 @@ func main() {
 		usage()
 	}
 	commands := map[string]func([]string) error{
-		"run": run, "gen": gen, "compare": compare, "fixtures": fixtures, "record": record, "replay": replay,
+		"run": run, "gen": gen, "compare": compare, "fixtures": fixtures, "record": record, "replay": replay, "fixture": fixture,
 	}
 	command := commands[os.Args[1]]
 	if command == nil {
@@ -49,7 +51,7 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: oracle run|gen|compare|fixtures|record|replay [flags]; see docs/case-format.md")
+	fmt.Fprintln(os.Stderr, "usage: oracle run|gen|compare|fixture|fixtures|record|replay [flags]; see docs/case-format.md")
 	os.Exit(2)
 }
 
@@ -170,13 +172,17 @@ func compare(args []string) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	fmt.Printf("Kubernetes %s, seed %d, cases %d..%d\n", s.Minor, s.Seed, s.From, s.From+s.Cases-1)
+	if !s.Expected {
+		fmt.Printf("Kubernetes %s, seed %d, cases %d..%d\n", s.Minor, s.Seed, s.From, s.From+s.Cases-1)
+	}
 	start := time.Now()
 	t, err := judge.Compare(s.Options)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("Kubernetes %s, seed %d: %s\n", s.Minor, s.Seed, t.Line(time.Since(start)))
+	if !s.Expected {
+		fmt.Printf("Kubernetes %s, seed %d: %s\n", s.Minor, s.Seed, t.Line(time.Since(start)))
+	}
 	pprof.StopCPUProfile()
 	s.exit(t)
 	return nil
@@ -190,10 +196,29 @@ func (s *settings) exit(t judge.Tally) {
 	}
 	if (t.Disagreements > 0) != s.Expected {
 		if s.Expected {
-			fmt.Println("a mirror that is known to be wrong was not found out")
+			fmt.Printf("a mirror that is known to be wrong was not found out (seed %d)\n", s.Seed)
 		}
 		os.Exit(1)
 	}
+}
+
+func fixture(args []string) error {
+	s := flags("fixture")
+	if err := s.Parse(args); err != nil {
+		return err
+	}
+	if kubelet.Minor == "" {
+		return fmt.Errorf("built without the kubelet's code: nothing to keep")
+	}
+	return lines(func(c *form.Case) any {
+		c = c.WithObserved(nil)
+		c.KubeletVersion = generate.Versions[kubelet.Minor]
+		path, err := judge.Store(s.Fixtures, strings.Join(s.Args(), " "), c, kubelet.Run(c, nil))
+		if err != nil {
+			return form.Answer{Error: err.Error()}
+		}
+		return path
+	})
 }
 
 func fixtures(args []string) error {

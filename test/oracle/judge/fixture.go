@@ -24,31 +24,42 @@ type Fixture struct {
 }
 
 func store(dir string, d *disagreement) (string, error) {
-	bare := d.c.WithObserved(nil)
+	return Store(dir, d.problem, d.c, d.real)
+}
+
+// Store keeps a case and what this program's kubelet answers to it. A case
+// that is there already keeps its note and gains the answer.
+func Store(dir, note string, c *form.Case, real form.Answer) (string, error) {
+	bare := c.WithObserved(nil)
 	bare.ID, bare.KubeletVersion = nil, ""
 	sum := sha256.Sum256(form.Line(bare))
 	path := filepath.Join(dir, hex.EncodeToString(sum[:6])+".json")
-	real := d.real
 	real.ID = nil
-	f := Fixture{Note: d.problem, Case: d.c.WithObserved(d.real.Steps), Kubernetes: map[string]form.Answer{kubelet.Minor: real}}
+	f := &Fixture{Note: note, Kubernetes: map[string]form.Answer{}}
 	if old, err := read(path); err == nil {
-		for minor, a := range old.Kubernetes {
-			if minor != kubelet.Minor {
-				f.Kubernetes[minor] = a
-			}
-		}
+		f = old
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	if err := e.Encode(f); err != nil {
-		return "", err
-	}
+	f.Case = c.WithObserved(real.Steps)
+	f.Kubernetes[kubelet.Minor] = real
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	return path, os.WriteFile(path, out.Bytes(), 0o644)
+	return path, os.WriteFile(path, f.text(), 0o644)
+}
+
+// text is JSON with a line for the case and one for each answer.
+func (f *Fixture) text() []byte {
+	line := func(v any) []byte { return bytes.TrimSuffix(form.Line(v), []byte("\n")) }
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "{\"note\": %s,\n \"case\": %s,\n \"kubernetes\": {", line(f.Note), line(f.Case))
+	for i, minor := range sorted(f.Kubernetes) {
+		if i > 0 {
+			out.WriteString(",")
+		}
+		fmt.Fprintf(&out, "\n  %q: %s", minor, line(f.Kubernetes[minor]))
+	}
+	out.WriteString("}}\n")
+	return out.Bytes()
 }
 
 func read(path string) (*Fixture, error) {
@@ -69,7 +80,8 @@ func read(path string) (*Fixture, error) {
 }
 
 // CheckFixtures asks the mirror every stored case, against the stored answers
-// and, when this program holds a kubelet, against a fresh one.
+// and, when this program's kubelet is among them, against a fresh one. (Some
+// machines keep the kubelets before 1.36 busy for years: they are not listed.)
 func CheckFixtures(command, dir string) (Tally, error) {
 	var t Tally
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -90,7 +102,7 @@ func CheckFixtures(command, dir string) (Tally, error) {
 		for _, minor := range sorted(f.Kubernetes) {
 			m.checkFixture(path, f.Case, minor, f.Kubernetes[minor], &t)
 		}
-		if kubelet.Minor != "" {
+		if _, listed := f.Kubernetes[kubelet.Minor]; listed {
 			bare := f.Case.WithObserved(nil)
 			bare.KubeletVersion = generate.Versions[kubelet.Minor]
 			m.checkFixture(path, bare, kubelet.Minor, kubelet.Run(bare, nil), &t)
