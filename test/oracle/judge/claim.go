@@ -105,7 +105,9 @@ func check(c *form.Case, real *form.Answer, said *claim, exact bool, t *Tally) (
 		if (real.Error != "") != (said.Error != "") {
 			return fmt.Sprintf("error: kubelet %q, mirror %q", real.Error, said.Error), -1
 		}
-		t.Errors++
+		if exact { // each case is asked twice
+			t.Errors++
+		}
 		return "", 0
 	}
 	if len(said.Steps) != len(real.Steps) {
