@@ -10,7 +10,10 @@
 // (cache/judge.h), not policy::Judge, about a node's state: it knows about the orders.
 //
 // Assumed of the cluster: a kubelet's statuses of the Pods of one node reach us in the order of its
-// decisions, and a Pod that is Succeeded, Failed or gone holds nothing any more.
+// decisions, and a Pod that is Succeeded, Failed or gone holds nothing any more. Not foreseen: that
+// a Pod leaves between a bind and the admission. Its room can draw a Pod that waits to another NUMA
+// node than was counted with, and in rare cases from under a second one that waits; the states
+// count it as soon as it is seen.
 //
 // Thread-safe. Readers take a shared lock for as long as they look and never wait for I/O.
 #pragma once
@@ -96,6 +99,7 @@ class Fleet {
   // --- readers ---
   // Nodes are numbered 0..n-1 and keep their number for the life of the Fleet.
   // The functions below that take a ReadGuard see one consistent state of each node while it lives.
+  // Do not change the fleet (watch, gate) from the thread that holds one.
   class ReadGuard {
    public:
     explicit ReadGuard(const Fleet& fleet) : lock_(fleet.mutex_) {}
