@@ -11,7 +11,7 @@
 #   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (300,000 or N) and 1.35 (a sixth) live, fixtures, recordings, mutations
 #
 # A disagreement is shrunk, printed, stored under test/oracle/fixtures/, and the exit code is 1.
-# NUMAFIT: the numafit to judge (default: build/release/numafit, built when it is not there).
+# NUMAFIT: the numafit to judge (default: build/release/numafit, built when it is not up to date).
 # NUMAFIT_MUTANT: a build with mutations, for --ci (default: build/dev/numafit).
 # The form of cases and answers: docs/case-format.md.
 set -euo pipefail
@@ -60,7 +60,7 @@ oracle() {
 
 mirror() {
   local numafit=${NUMAFIT:-$ROOT/build/release/numafit}
-  [ -x "$numafit" ] || build release numafit >&2
+  [ -n "${NUMAFIT:-}" ] || build release numafit >&2
   [ -x "$numafit" ] || { echo "oracle.sh: no numafit at $numafit" >&2; return 1; }
   echo "$numafit admit"
 }
@@ -75,7 +75,7 @@ compare() { # MINOR CASES SEED [FLAGS...]
 # Every rule that a build with mutations can make wrong must be noticed within 1,000 cases.
 mutations() {
   local mutant=${NUMAFIT_MUTANT:-$ROOT/build/dev/numafit} name missed=0
-  [ -x "$mutant" ] || build dev numafit >&2
+  [ -n "${NUMAFIT_MUTANT:-}" ] || build dev numafit >&2
   for name in $(sed -n 's/.*MutationName{Mutation::k[A-Za-z0-9]*, "\([a-z0-9-]*\)"}.*/\1/p' policy/mutation.cc); do
     printf 'mutation %s: ' "$name"
     NUMAFIT_MUTATION=$name "$(oracle 1.36)" compare --mirror "$mutant admit" --cases 1000 --seed "$1" \
