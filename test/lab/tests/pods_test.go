@@ -230,6 +230,16 @@ func podState(pod *core.Pod) string {
 	return "busy"
 }
 
+// scheduledMessage is when and why the scheduler last gave up on a Pod.
+func scheduledMessage(pod *core.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == core.PodScheduled {
+			return condition.LastTransitionTime.Format(time.TimeOnly) + " " + condition.Message
+		}
+	}
+	return "none"
+}
+
 func demandsOf(pod *core.Pod) []judge.Demand {
 	var demands []judge.Demand
 	for _, container := range pod.Spec.Containers {
@@ -269,7 +279,8 @@ func checkNoneKeptOut(t *testing.T, lab *cluster.Cluster, pods map[string]*core.
 		free := judge.FreeDevices(node.Node, holdingsOf(t, node))
 		for name, pod := range pods {
 			if podState(pod) == "unschedulable" && judge.CanAlign(node.Node, free, demandsOf(pod)) {
-				t.Errorf("%s waits (%+v), but %s could take it: free %v", name, demandsOf(pod), node.Name, free)
+				t.Errorf("%s waits (%+v), but %s could take it: free %v; its last answer was: %s",
+					name, demandsOf(pod), node.Name, free, scheduledMessage(pod))
 			}
 		}
 	}
