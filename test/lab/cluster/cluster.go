@@ -109,6 +109,15 @@ func Start(ctx context.Context, options Options) (cluster *Cluster, err error) {
 	return c, nil
 }
 
+// APIServerAddress is the host and port of the API server.
+func (c *Cluster) APIServerAddress() string { return strings.TrimPrefix(apiServerURL, "https://") }
+
+// RouteExtender makes the extender talk to the API server through another address of 127.0.0.1, from
+// its next start on: a test puts a bad network there.
+func (c *Cluster) RouteExtender(address string) error {
+	return c.makeKubeconfig("extender", "https://"+address, "numafit-extender")
+}
+
 // Stop ends everything that was started. Files stay: remove Options.Dir to be rid of them.
 func (c *Cluster) Stop() {
 	c.mu.Lock()
@@ -191,7 +200,7 @@ func (c *Cluster) makeIdentities() error {
 		"extender":           {"numafit-extender"},
 		"controller-manager": {"system:kube-controller-manager"},
 	} {
-		if err := c.makeKubeconfig(identity, who[0], who[1:]...); err != nil {
+		if err := c.makeKubeconfig(identity, apiServerURL, who[0], who[1:]...); err != nil {
 			return err
 		}
 	}
@@ -204,7 +213,7 @@ func (c *Cluster) makeIdentities() error {
 	return err
 }
 
-func (c *Cluster) makeKubeconfig(identity, user string, groups ...string) error {
+func (c *Cluster) makeKubeconfig(identity, server, user string, groups ...string) error {
 	pair, err := c.authority.Client(identity, user, groups...)
 	if err != nil {
 		return err
@@ -221,7 +230,7 @@ contexts:
 - name: lab
   context: {cluster: lab, user: %q}
 current-context: lab
-`, apiServerURL, c.authority.CAFile(), user, pair.Cert, pair.Key, user)
+`, server, c.authority.CAFile(), user, pair.Cert, pair.Key, user)
 	return os.WriteFile(c.kubeconfigOf(identity), []byte(text), 0o600)
 }
 

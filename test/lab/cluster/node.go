@@ -229,7 +229,7 @@ func (n *Node) setLabels(ctx context.Context) error {
 func (n *Node) writeConfig() error {
 	c := n.cluster
 	user := "system:node:" + n.Name
-	if err := c.makeKubeconfig("node-"+n.Name, user, "system:nodes"); err != nil {
+	if err := c.makeKubeconfig("node-"+n.Name, apiServerURL, user, "system:nodes"); err != nil {
 		return err
 	}
 	serving, err := c.authority.Server("kubelet-"+n.Name, n.Address, n.Name)
