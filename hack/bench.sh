@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# What numafit costs. Each subcommand takes --json.
+#   hack/bench.sh filter     /filter against the cost of reading and writing its JSON, same run
+#   hack/bench.sh policy     one admission, in microseconds
+#   hack/bench.sh scheduler  Pods per second of the real kube-scheduler with numafit against without,
+#                            and the share of binds that the gate refuses (starts a lab cluster)
+# Further options go to the program: filter --calls N --nodes 5000,15000; scheduler --nodes, --pods, …
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() { sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+# program NAME: builds it the way people run it; says nothing on standard output.
+program() {
+  build release "$1" >"$ROOT/build/bench.log" 2>&1 || { tail -40 "$ROOT/build/bench.log" >&2; exit 1; }
+}
+
+command=${1:-help}
+[ $# -gt 0 ] && shift
+case "$command" in
+  filter)
+    program filter_bench
+    exec "$ROOT/build/release/filter_bench" "$@"
+    ;;
+  policy)
+    program policy_bench
+    options=()
+    for word in "$@"; do
+      if [ "$word" = --json ]; then options+=(--benchmark_format=json); else options+=("$word"); fi
+    done
+    exec "$ROOT/build/release/policy_bench" "${options[@]}"
+    ;;
+  scheduler)
+    exec "$ROOT/hack/bench-scheduler.sh" "$@"
+    ;;
+  help|-h|--help)
+    usage
+    ;;
+  *)
+    echo "bench: unknown subcommand \"$command\"" >&2
+    usage >&2
+    exit 2
+    ;;
+esac
