@@ -171,6 +171,7 @@ std::map<std::string, std::int64_t, std::less<>> ReadQuantities(const Node& node
   for (const auto& [resource, quantity] : node.Members()) {
     const auto parsed = api::Quantity::Parse(quantity.String());
     if (!parsed.ok()) Fail(quantity.path(), std::string(parsed.status().message()));
+    if (parsed->milli() < 0) Fail(quantity.path(), "a quantity below zero");
     out[resource] = parsed->value();
   }
   return out;

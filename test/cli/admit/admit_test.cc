@@ -218,6 +218,7 @@ TEST(CaseErrors, NameTheStep) {
   const Json twice = AdmitStep("p", Json::object());
   EXPECT_THAT(error_of({twice, twice}), HasSubstr("steps[1].admit: Pod \"p\" was admitted before"));
   EXPECT_THAT(error_of(Json::array({AdmitStep("p", {{"gpu", "many"}})})), HasSubstr("many"));
+  EXPECT_THAT(error_of(Json::array({AdmitStep("p", {{"gpu", "-1"}})})), HasSubstr("below zero"));
   Json observed = AdmitStep("p", {{"gpu", "1"}});
   observed["observed"] = Json::parse(
       R"({"admitted": true, "containers": [{"name": "c", "devices": {"gpu": ["g9"]}}]})");
