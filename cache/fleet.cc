@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
-#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cache/placement.h"
+#include "cache/pod_status.h"
 #include "cache/possible_states.h"
 #include "cache/state_table.h"
 
@@ -21,26 +21,6 @@ constexpr PossibleStates::Handle kHoldsNothing = -1;
 constexpr int kNoNode = -1;
 // Snapshot lets others in after this many nodes.
 constexpr std::size_t kSnapshotChunk = 128;
-
-// The kubelet writes container statuses once it has admitted a Pod, and only then.
-bool ShowsAdmission(const api::Pod& pod) {
-  return pod.status.container_statuses > 0 || pod.status.phase == "Running";
-}
-
-// The kubelet refused the Pod at admission: it never held a device for longer than that moment.
-bool RefusedAtAdmission(const api::Pod& pod) {
-  static const std::set<std::string, std::less<>> kReasons = {"TopologyAffinityError",
-                                                              "UnexpectedAdmissionError",
-                                                              "SMTAlignmentError",
-                                                              "EmptyPodSharedPoolError",
-                                                              "NodeAffinity",
-                                                              "NodeName",
-                                                              "NodePorts",
-                                                              "InvalidNodeInfo"};
-  const std::string& reason = pod.status.reason;
-  return pod.status.phase == "Failed" && !ShowsAdmission(pod) &&
-         (kReasons.count(reason) != 0 || reason.starts_with("OutOf"));
-}
 
 const std::string& KeyOf(const api::Pod& pod, std::string& storage) {
   if (!pod.metadata.uid.empty()) return pod.metadata.uid;

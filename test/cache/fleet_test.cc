@@ -225,6 +225,24 @@ TEST(Fleet, FinishedAndRefusedPodsHoldNothing) {
   }
 }
 
+TEST(Fleet, ARefusedPodNeverStoodInAnyonesWay) {
+  const auto usages_after = [](const std::string& reason, const std::string& message) {
+    const auto fleet = FleetOf(test::kEven, 1);
+    const api::Pod three = Bound(PodFor(*test::Want(3, 3), "three"), "n0");
+    fleet->UpsertPod(three);
+    fleet->UpsertPod(Bound(PodFor(*test::Want(2, 2), "two"), "n0"));
+    api::Pod failed = Failed(three, reason);
+    failed.status.message = message;
+    fleet->UpsertPod(failed);
+    return StateOf(*fleet, 0).knowledge.usages.size();
+  };
+  // Had it run, the other might have had to go to NUMA 1.
+  EXPECT_EQ(usages_after("Error", ""), 2U);
+  EXPECT_EQ(usages_after("TopologyAffinityError", ""), 1U);
+  EXPECT_EQ(usages_after("OutOfcpu", ""), 1U);
+  EXPECT_EQ(usages_after("Evicted", "Pod was rejected: The node had condition"), 1U);
+}
+
 TEST(Fleet, WatchAndCommitMayComeInAnyOrder) {
   const auto demand = test::Want(4, 4);
   const api::Pod pod = Bound(PodFor(*demand, "a"), "n0");

@@ -31,7 +31,7 @@ struct Ran {
   std::string out;  // standard output and error
 };
 
-Ran Run(const std::string& arguments, const std::string& input = "") {
+Ran Execute(const std::string& arguments, const std::string& input = "") {
   const std::string command =
       "printf '%s' '" + input + "' | " NUMAFIT_BINARY " " + arguments + " 2>&1";
   Ran ran;
@@ -56,22 +56,22 @@ std::string PodText(int gpus, int endpoints) {
 const std::string kLab = std::string("--fleet ") + NUMAFIT_SOURCE_DIR + "/test/fleets/lab.yaml";
 
 TEST(Cli, HelpHasExamplesForEveryCommand) {
-  const Ran help = Run("--help");
+  const Ran help = Execute("--help");
   EXPECT_EQ(help.code, 0);
   for (const char* command : {"explain", "nodes", "admit", "fleet check", "fleet expand"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
-    const Ran own = Run(std::string(command) + " --help");
+    const Ran own = Execute(std::string(command) + " --help");
     EXPECT_EQ(own.code, 0) << command;
     EXPECT_THAT(own.out, AllOf(HasSubstr("Usage: numafit"), HasSubstr("Example"))) << command;
   }
-  EXPECT_EQ(Run("").code, 2);
-  EXPECT_THAT(Run("version").out, StartsWith("numafit "));
+  EXPECT_EQ(Execute("").code, 2);
+  EXPECT_THAT(Execute("version").out, StartsWith("numafit "));
 }
 
 TEST(Cli, BadInputIsTwoAndNamesWhatIsWrong) {
   const auto expect = [](const std::string& arguments, const std::string& message,
                          const std::string& input = "") {
-    const Ran ran = Run(arguments, input);
+    const Ran ran = Execute(arguments, input);
     EXPECT_EQ(ran.code, 2) << arguments;
     EXPECT_THAT(ran.out, HasSubstr(message)) << arguments;
   };
@@ -95,20 +95,20 @@ TEST(Cli, BadInputIsTwoAndNamesWhatIsWrong) {
 }
 
 TEST(Cli, ExplainAnswersFirstAndFolds) {
-  const Ran ran = Run("explain -f - " + kLab, PodText(4, 4));
+  const Ran ran = Execute("explain -f - " + kLab, PodText(4, 4));
   EXPECT_EQ(ran.code, 0);
   EXPECT_THAT(ran.out, AllOf(StartsWith("default/train needs"), HasSubstr("best: lab-"),
                              HasSubstr("lab-c"), HasSubstr("never"), Not(HasSubstr("\x1b["))));
-  const Ran no = Run("explain -f - " + kLab, PodText(9, 9));
+  const Ran no = Execute("explain -f - " + kLab, PodText(9, 9));
   EXPECT_EQ(no.code, 1);
   EXPECT_THAT(no.out, HasSubstr("No: none of 4 nodes can place it"));
-  const Ran one = Run("explain --node lab-a -f - " + kLab, PodText(4, 4));
+  const Ran one = Execute("explain --node lab-a -f - " + kLab, PodText(4, 4));
   EXPECT_EQ(one.code, 0);
   EXPECT_THAT(one.out, AllOf(HasSubstr("1 of 1 nodes"), Not(HasSubstr("lab-d"))));
 }
 
 TEST(Cli, ExplainAsJson) {
-  const Ran ran = Run("explain -o json -f - " + kLab, PodText(4, 4));
+  const Ran ran = Execute("explain -o json -f - " + kLab, PodText(4, 4));
   EXPECT_EQ(ran.code, 0);
   const auto json = nlohmann::json::parse(ran.out, nullptr, false);
   ASSERT_TRUE(json.is_object()) << ran.out;
@@ -118,16 +118,17 @@ TEST(Cli, ExplainAsJson) {
 }
 
 TEST(Cli, NodesShowsTheBuiltInFleet) {
-  const Ran ran = Run("nodes --all");
+  const Ran ran = Execute("nodes --all");
   EXPECT_EQ(ran.code, 0);
   EXPECT_THAT(ran.out, AllOf(HasSubstr("32 nodes"), HasSubstr("gpu-a-017"), HasSubstr("4/4  1/4")));
-  const auto json = nlohmann::json::parse(Run("nodes -o json").out, nullptr, false);
+  const auto json = nlohmann::json::parse(Execute("nodes -o json").out, nullptr, false);
   EXPECT_EQ(json["nodes"].size(), 32U);
 }
 
 TEST(Cli, FleetCheckAndExpand) {
-  EXPECT_THAT(Run("fleet check " + kLab).out, HasSubstr("4 nodes of 4 shapes"));
-  const auto json = nlohmann::json::parse(Run("fleet expand -o json " + kLab).out, nullptr, false);
+  EXPECT_THAT(Execute("fleet check " + kLab).out, HasSubstr("4 nodes of 4 shapes"));
+  const auto json =
+      nlohmann::json::parse(Execute("fleet expand -o json " + kLab).out, nullptr, false);
   ASSERT_EQ(json["nodes"].size(), 4U);
   EXPECT_EQ(json["nodes"][1]["name"], "lab-b");
   EXPECT_EQ(json["nodes"][1]["kubelet"]["topologyManagerPolicy"], "restricted");
@@ -135,21 +136,21 @@ TEST(Cli, FleetCheckAndExpand) {
   const std::string path =
       (std::filesystem::path(::testing::TempDir()) / "numafit_cli_test_fleet.yaml").string();
   std::ofstream(path) << "apiVersion: numafit.io/v1alpha1\nkind: Fleet\nshapes: 3\n";
-  const Ran wrong = Run("fleet check --fleet " + path);
+  const Ran wrong = Execute("fleet check --fleet " + path);
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.out, HasSubstr(path + ":3: shapes: is text \"3\", expected a list"));
 }
 
 TEST(Cli, AdmitAnswersCases) {
-  const Ran ran = Run("admit", R"({"id": 1, "numa": [{"id": 0}, {"id": 1}], "topologyPolicy":
+  const Ran ran = Execute("admit", R"({"id": 1, "numa": [{"id": 0}, {"id": 1}], "topologyPolicy":
 "single-numa-node", "devices": {"a/b": [{"id": "x", "numa": [0]}]}, "steps": []})");
   // Not one line: answered as malformed, each line.
   EXPECT_THAT(ran.out, HasSubstr("error"));
-  const Ran good = Run("admit", R"({"id": 7, "numa": [{"id": 0}, {"id": 1}], )"
-                                R"("topologyPolicy": "single-numa-node", "devices": {"a/b": )"
-                                R"([{"id": "x", "numa": [1]}]}, "steps": [{"admit": {"name": )"
-                                R"("p", "containers": [{"name": "c", "resources": {"limits": )"
-                                R"({"a/b": "1"}}}]}}]})");
+  const Ran good = Execute("admit", R"({"id": 7, "numa": [{"id": 0}, {"id": 1}], )"
+                                    R"("topologyPolicy": "single-numa-node", "devices": {"a/b": )"
+                                    R"([{"id": "x", "numa": [1]}]}, "steps": [{"admit": {"name": )"
+                                    R"("p", "containers": [{"name": "c", "resources": {"limits": )"
+                                    R"({"a/b": "1"}}}]}}]})");
   EXPECT_EQ(good.code, 0);
   const auto json = nlohmann::json::parse(good.out, nullptr, false);
   EXPECT_EQ(json["id"], 7);
@@ -204,12 +205,12 @@ TEST(Cli, AServerAndAFileLookTheSame) {
   for (const char* command : {"explain -f -", "explain --all -f -", "explain -o json -f -",
                               "explain --node gpu-a-002 -f -", "nodes", "nodes -o json"}) {
     const std::string input = PodText(4, 4);
-    const Ran local = Run(command, input);
-    const Ran remote = Run(std::string(command) + " " + extender.Option(), input);
+    const Ran local = Execute(command, input);
+    const Ran remote = Execute(std::string(command) + " " + extender.Option(), input);
     EXPECT_EQ(local.out, remote.out) << command;
     EXPECT_EQ(local.code, remote.code) << command;
   }
-  const Ran wrong = Run("explain --node x -f - " + extender.Option(), PodText(1, 1));
+  const Ran wrong = Execute("explain --node x -f - " + extender.Option(), PodText(1, 1));
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.out, HasSubstr("answers 404: there is no such node"));
 }
