@@ -90,7 +90,7 @@ TEST(Cli, BadInputIsTwoAndNamesWhatIsWrong) {
   expect("nodes --server x", "--server is \"x\", expected a URL");
   expect("nodes --server http://127.0.0.1:1", "http://127.0.0.1:1: ");
   expect("nodes --server http://x --fleet y", "exclude each other");
-  expect("explain -f -", "standard input:1", "kind: Pod\nkind: Pod\n");
+  expect("explain -f -", "standard input:2", "kind: Pod\nkind: Pod\n");
   expect("explain -f -", "limits.nvidia.com/gpu is -1", PodText(-1, 1));
 }
 
