@@ -259,6 +259,9 @@ func quantities(in map[string]string) (v1.ResourceList, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %q: %w", name, s, err)
 		}
+		if q.Sign() < 0 {
+			return nil, fmt.Errorf("%s: %q is below zero: the API server refuses it", name, s)
+		}
 		out[v1.ResourceName(name)] = q
 	}
 	return out, nil
