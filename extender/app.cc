@@ -16,6 +16,7 @@
 #include "extender/metrics.h"
 #include "extender/offers.h"
 #include "extender/pod_memory.h"
+#include "extender/read_api.h"
 #include "extender/scheduler_service.h"
 #include "extender/simulated_client.h"
 #include "fmt/format.h"
@@ -120,6 +121,7 @@ class App::Impl {
   std::unique_ptr<kube::Client> watch_client_;  // lists and watches; null: nothing to watch
   std::unique_ptr<SchedulerService> scheduler_;
   std::unique_ptr<BindGate> gate_;
+  std::unique_ptr<ReadApi> read_api_;
   std::unique_ptr<ClusterSync> sync_;
 
   std::mutex stop_mutex_;
@@ -195,6 +197,7 @@ void App::Impl::MakeServices() {
   };
   gate_ = std::make_unique<BindGate>(
       binding, BindGate::Parts{*fleet_, *client_, *offers_, pods_, metrics_, log_});
+  read_api_ = std::make_unique<ReadApi>(*fleet_, rules_);
   metrics_.Watch({fleet_.get(), &verdicts_, offers_.get(), &scheduler_server_.stats(),
                   config_.read_listen.empty() ? nullptr : &read_server_.stats()});
 }
@@ -235,6 +238,13 @@ void App::Impl::AddRoutes() {
   scheduler_server_.Route(
       "POST", "/bind", ParkedServer::Pool::kSlow,
       [this](const Request& request, Response& response) { gate_->Serve(request, response); });
+  read_server_.Route(
+      "GET", "/v1/nodes", ParkedServer::Pool::kFast,
+      [this](const Request& request, Response& response) { read_api_->Nodes(request, response); });
+  read_server_.Route("POST", "/v1/explain", ParkedServer::Pool::kFast,
+                     [this](const Request& request, Response& response) {
+                       read_api_->Explain(request, response);
+                     });
 }
 
 void App::Impl::Housekeep() {

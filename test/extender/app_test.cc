@@ -5,11 +5,13 @@
 #include <future>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "api/extender.h"
+#include "extender/read_api.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -332,6 +334,51 @@ TEST_F(AppTest, HealthReadinessAndMetricsOnBothPorts) {
     }
     EXPECT_EQ(metrics.body.find("node-0000"), std::string::npos);
   }
+}
+
+TEST_F(AppTest, TheReadApiExplains) {
+  Start(5);
+  Fill("x", 3, 3, "node-0001");
+  RawClient client(app_->read_port());
+  const json nodes = json::parse(client.Get("/v1/nodes").body);
+  EXPECT_EQ(nodes["nodes"].size(), 5U);
+  const json all = json::parse(client.Post("/v1/explain?all=true", PodJson("a", 4, 4)).body);
+  EXPECT_EQ(all["nodes"], 5);
+  EXPECT_EQ(all["answers"].size(), 5U);
+  const json one =
+      json::parse(client.Post("/v1/explain?node=node%2D0001", PodJson("a", 4, 4)).body);
+  ASSERT_EQ(one["answers"].size(), 1U) << one;
+  EXPECT_EQ(one["answers"][0]["node"], "node-0001");
+  EXPECT_EQ(RawClient(app_->read_port()).Post("/v1/explain?node=nobody", PodJson("a", 4, 4)).status,
+            404);
+  const ClientResponse garbage = RawClient(app_->read_port()).Post("/v1/explain", "{]");
+  EXPECT_EQ(garbage.status, 400);
+  EXPECT_TRUE(json::parse(garbage.body)["error"].is_string());
+  // Not on the scheduler's port.
+  EXPECT_EQ(Connect().Get("/v1/nodes").status, 404);
+}
+
+// docs/metrics.md and /metrics name the same metrics.
+TEST_F(AppTest, EveryMetricIsDocumented) {
+  Start(2);
+  std::set<std::string> served;
+  std::istringstream text(Connect().Get("/metrics").body);
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("# TYPE ")) served.insert(line.substr(7, line.find(' ', 7) - 7));
+  }
+  std::set<std::string> documented;
+  const std::string page = ReadTestFile("../../docs/metrics.md");
+  for (std::size_t at = 0; (at = page.find("\n| `numafit_", at)) != std::string::npos; ++at) {
+    documented.insert(page.substr(at + 4, page.find_first_of("{`", at + 4) - at - 4));
+  }
+  EXPECT_EQ(served, documented);
+}
+
+TEST(QueryValueTest, Decodes) {
+  EXPECT_EQ(QueryValue("a=1&node=x%2Dy+z&b", "node"), "x-y z");
+  EXPECT_EQ(QueryValue("node=%zz%4", "node"), "%zz%4");
+  EXPECT_EQ(QueryValue("a=1&b", "b"), "");
+  EXPECT_EQ(QueryValue("", "node"), "");
 }
 
 TEST_F(AppTest, DrainsWhileRequestsComeIn) {
