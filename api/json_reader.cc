@@ -24,7 +24,7 @@ void JsonReader::Fail(std::string_view message) const {
   *status_ = absl::InvalidArgumentError(fmt::format("{}: {}", path, message));
 }
 
-JsonReader JsonReader::Child(const nlohmann::json& value, std::string step) const {
+JsonReader JsonReader::Child(const nlohmann::json& value, const std::string& step) const {
   JsonReader child(value, *status_);
   child.path_ = path_ + step;
   return child;

@@ -51,7 +51,7 @@ class JsonReader {
 
  private:
   JsonReader() = default;
-  [[nodiscard]] JsonReader Child(const nlohmann::json& value, std::string step) const;
+  [[nodiscard]] JsonReader Child(const nlohmann::json& value, const std::string& step) const;
   [[nodiscard]] JsonReader Element(std::size_t index) const;
   [[nodiscard]] bool CheckObject() const;
 
