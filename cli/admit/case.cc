@@ -287,7 +287,7 @@ class StepReader {
   }
 
   std::string KnownPod(const Node& node) const {
-    const std::string name = node.String();
+    std::string name = node.String();
     if (!known_.contains(name)) Fail(node.path(), "no Pod " + Quoted(name));
     return name;
   }
