@@ -21,6 +21,12 @@ absl::Status SimulatedClient::Bind(const kube::BindRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status SimulatedClient::AnnotatePod(const std::string&, const std::string&,
+                                          const std::string&, const std::string&,
+                                          const std::string&) {
+  return absl::NotFoundError("there is no cluster (--no-cluster)");
+}
+
 absl::StatusOr<api::Pod> SimulatedClient::GetPod(const std::string&, const std::string&) {
   return absl::NotFoundError("there is no cluster (--no-cluster)");
 }

@@ -18,6 +18,9 @@ class SimulatedClient : public kube::Client {
       : fleet_(fleet), pods_(pods), simulate_binds_(simulate_binds) {}
 
   absl::Status Bind(const kube::BindRequest& request) override;
+  absl::Status AnnotatePod(const std::string& pod_namespace, const std::string& name,
+                           const std::string& uid, const std::string& key,
+                           const std::string& value) override;
   absl::StatusOr<api::Pod> GetPod(const std::string& pod_namespace,
                                   const std::string& name) override;
   absl::StatusOr<api::Node> GetNode(const std::string& name) override;

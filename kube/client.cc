@@ -51,6 +51,25 @@ class HttpClient : public Client {
     return StatusOf(*response);
   }
 
+  absl::Status AnnotatePod(const std::string& pod_namespace, const std::string& name,
+                           const std::string& uid, const std::string& key,
+                           const std::string& value) override {
+    if (pod_namespace.empty() || name.empty() || uid.empty() || key.empty()) {
+      return absl::InvalidArgumentError("annotate: namespace, Pod name, uid and key are needed");
+    }
+    // The API server takes a uid in a patch as a precondition.
+    const nlohmann::json patch = {{"metadata", {{"uid", uid}, {"annotations", {{key, value}}}}}};
+    const absl::StatusOr<Response> response = transport_->Send(
+        {.method = "PATCH",
+         .target = PodPath(pod_namespace, name),
+         .accept = kAccept,
+         .content_type = "application/merge-patch+json",
+         .body = patch.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
+    if (!response.ok()) return response.status();
+    if (response->status == 200) return absl::OkStatus();
+    return StatusOf(*response);
+  }
+
   absl::StatusOr<api::Pod> GetPod(const std::string& pod_namespace,
                                   const std::string& name) override {
     return Get<api::Pod>(PodPath(pod_namespace, name), pod_namespace.empty() || name.empty());

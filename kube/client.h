@@ -1,4 +1,5 @@
-// A client for the Kubernetes API server: credentials, list + watch, binding.
+// A client for the Kubernetes API server: credentials, list + watch, binding,
+// annotating.
 //
 // Pods and Nodes travel as the API server's protobuf, decoded with messages of ours that name only
 // the fields we read (kube/core_v1.proto); everything else is JSON.
@@ -62,6 +63,12 @@ class Client {
   // one that did not answer in time as kDeadlineExceeded (the Pod may be bound nevertheless);
   // the message is the API server's.
   virtual absl::Status Bind(const BindRequest& request) = 0;
+  // Sets one annotation (PATCH, JSON merge), only if the Pod of that name still has this uid: one
+  // that was recreated under the same name is kAborted or kInvalidArgument, a missing one
+  // kNotFound.
+  virtual absl::Status AnnotatePod(const std::string& pod_namespace, const std::string& name,
+                                   const std::string& uid, const std::string& key,
+                                   const std::string& value) = 0;
   virtual absl::StatusOr<api::Pod> GetPod(const std::string& pod_namespace,
                                           const std::string& name) = 0;
   virtual absl::StatusOr<api::Node> GetNode(const std::string& name) = 0;

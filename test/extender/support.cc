@@ -98,6 +98,24 @@ absl::Status FakeClient::Bind(const kube::BindRequest& request) {
   return fault.status;
 }
 
+absl::Status FakeClient::AnnotatePod(const std::string& pod_namespace, const std::string& name,
+                                     const std::string& uid, const std::string& key,
+                                     const std::string& value) {
+  if (!annotate_fails.ok()) return annotate_fails;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = pods_.find(pod_namespace + "/" + name);
+  if (it == pods_.end()) return absl::NotFoundError("not found");
+  if (it->second.metadata.uid != uid) return absl::AbortedError("another uid");
+  it->second.metadata.annotations[key] = value;
+  annotated_.push_back(name);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> FakeClient::TakeAnnotated() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(annotated_, {});
+}
+
 absl::StatusOr<api::Pod> FakeClient::GetPod(const std::string& pod_namespace,
                                             const std::string& name) {
   if (get_fails) return absl::UnavailableError("connection refused");
@@ -117,6 +135,11 @@ void FakeClient::AddPod(std::string_view name, int gpus, int endpoints) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::string key = pod->FullName();
   pods_[std::move(key)] = *std::move(pod);
+}
+
+void FakeClient::Remove(std::string_view name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  pods_.erase(fmt::format("default/{}", name));
 }
 
 std::map<std::string, kube::BindRequest> FakeClient::bound() const {

@@ -31,12 +31,16 @@ std::string ReadTestFile(const std::string& path_below_test_extender);
 class FakeClient : public kube::Client {
  public:
   absl::Status Bind(const kube::BindRequest& request) override;
+  absl::Status AnnotatePod(const std::string& pod_namespace, const std::string& name,
+                           const std::string& uid, const std::string& key,
+                           const std::string& value) override;
   absl::StatusOr<api::Pod> GetPod(const std::string& pod_namespace,
                                   const std::string& name) override;
   absl::StatusOr<api::Node> GetNode(const std::string& name) override;
 
   // Adds a Pod as PodJson makes it, without a node.
   void AddPod(std::string_view name, int gpus, int endpoints);
+  void Remove(std::string_view name);
   // Called at the start of each Bind, outside the lock, with the number of the call (from 0). What
   // it returns instead of OK is answered; `happens` tells whether the bind takes place before that.
   struct Fault {
@@ -45,15 +49,20 @@ class FakeClient : public kube::Client {
   };
   std::function<Fault(int call)> on_bind;
   std::atomic<bool> get_fails{false};
+  // What AnnotatePod answers when it is not OK.
+  absl::Status annotate_fails;
 
   [[nodiscard]] int binds() const { return binds_; }
   [[nodiscard]] std::map<std::string, kube::BindRequest> bound() const;
+  // The names of the Pods that were annotated since the last call, in order.
+  std::vector<std::string> TakeAnnotated();
 
  private:
   std::atomic<int> binds_{0};
   mutable std::mutex mutex_;
   std::map<std::string, api::Pod> pods_;  // by namespace/name
   std::map<std::string, kube::BindRequest> bound_;
+  std::vector<std::string> annotated_;
 };
 
 }  // namespace numafit::extender

@@ -105,6 +105,24 @@ TEST(ClientTest, BindErrorsKeepTheServersCodeAndMessage) {
   EXPECT_EQ(client->Bind(nameless).code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(ClientTest, AnnotatesThePodOfThatUidAndNoOther) {
+  FakeApiServer server;
+  api::Pod pod = MakePod("a");
+  pod.metadata.annotations["other"] = "kept";
+  server.PutPod(pod);
+  const auto client = MakeClient(server.url());
+  ASSERT_TRUE(client->AnnotatePod("default", "a", "uid-a", "numafit.io/woken", "1\"2").ok());
+  EXPECT_EQ(server.FindPod("default", "a")->metadata.annotations,
+            (api::StringMap{{"numafit.io/woken", "1\"2"}, {"other", "kept"}}));
+
+  EXPECT_TRUE(absl::IsAborted(client->AnnotatePod("default", "a", "another", "k", "v")));
+  EXPECT_TRUE(absl::IsNotFound(client->AnnotatePod("default", "b", "uid-b", "k", "v")));
+  EXPECT_TRUE(absl::IsInvalidArgument(client->AnnotatePod("default", "a", "", "k", "v")));
+  server.FailNext(1, 403);
+  EXPECT_TRUE(absl::IsPermissionDenied(client->AnnotatePod("default", "a", "uid-a", "k", "v")));
+  EXPECT_FALSE(server.FindPod("default", "a")->metadata.annotations.contains("k"));
+}
+
 TEST(ClientTest, NamesCannotLeaveTheirPlaceInThePath) {
   FakeApiServer server;
   const auto client = MakeClient(server.url());

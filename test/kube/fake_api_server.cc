@@ -324,6 +324,31 @@ struct FakeApiServer::State {
     Answer(response, 201, EncodeStatusJson(201, "", ""), true);
   }
 
+  void Annotate(const httplib::Request& request, httplib::Response& response) {
+    if (request.get_header_value("Content-Type") != "application/merge-patch+json") {
+      Refuse(request, response, 415, "UnsupportedMediaType", "not a merge patch");
+      return;
+    }
+    const std::lock_guard lock(mutex);
+    const auto found = pods.find(request.matches[1].str() + "/" + request.matches[2].str());
+    if (found == pods.end()) {
+      Refuse(request, response, 404, "NotFound",
+             fmt::format("pods \"{}\" not found", request.matches[2].str()));
+      return;
+    }
+    const json metadata = json::parse(request.body)["metadata"];
+    api::Pod pod = found->second.first;
+    if (metadata.contains("uid") && metadata["uid"] != pod.metadata.uid) {
+      Refuse(request, response, 409, "Conflict", "Precondition failed: UID in precondition");
+      return;
+    }
+    for (const auto& [name, value] : metadata["annotations"].items()) {
+      pod.metadata.annotations.insert_or_assign(name, value);
+    }
+    Store(std::move(pod));
+    Answer(response, 200, Envelope("Pod", pods.at(found->first).second.protobuf), false);
+  }
+
   // Under the lock.
   void Store(api::Pod pod) {
     pod.metadata.resource_version = std::to_string(++version);
@@ -383,6 +408,10 @@ struct FakeApiServer::State {
                  [this](const auto& request, auto& response) {
                    if (!Fault(request, response, false)) Bind(request, response);
                  });
+    server->Patch(R"(/api/v1/namespaces/([^/]+)/pods/([^/]+))",
+                  [this](const auto& request, auto& response) {
+                    if (!Fault(request, response, false)) Annotate(request, response);
+                  });
   }
 };
 
