@@ -78,31 +78,6 @@ std::string Wants(const policy::Demand& demand) {
   return (together ? "needs, together on one NUMA node or the fewest: " : "needs: ") + text;
 }
 
-// Judges every distinct state once.
-class Judge {
- public:
-  Judge(const policy::Demand& demand, const policy::ScoreStrategy* strategy)
-      : demand_(demand), strategy_(strategy) {}
-
-  struct Answer {
-    policy::Judgement judgement;
-    std::string text;
-  };
-  const Answer& Of(const NodeState& state) {
-    const auto [found, is_new] = answers_.try_emplace(state.id);
-    if (is_new) {
-      found->second.judgement = JudgeOnNode(state, demand_, strategy_);
-      found->second.text = AnswerOf(state, demand_, found->second.judgement);
-    }
-    return found->second;
-  }
-
- private:
-  const policy::Demand& demand_;
-  const policy::ScoreStrategy* strategy_;
-  std::map<std::uint64_t, Answer> answers_;
-};
-
 std::vector<ResourceFree> Asked(const NodeState& state, const policy::Demand& demand) {
   std::vector<std::string> resources;
   for (const policy::ContainerDemand& container : demand.containers) {
@@ -121,6 +96,45 @@ std::vector<ResourceFree> Asked(const NodeState& state, const policy::Demand& de
   }
   return free;
 }
+
+// Refusals that differ in their numbers only are folded: the nearest miss stands for them.
+std::string FoldKey(const policy::Judgement& judgement, const std::string& answer) {
+  if (judgement.fits()) return answer;
+  std::string key;
+  for (const char c : answer) {
+    if (c < '0' || c > '9') key += c;
+  }
+  return key;
+}
+
+// Judges every distinct state once.
+class Judge {
+ public:
+  Judge(const policy::Demand& demand, const policy::ScoreStrategy* strategy)
+      : demand_(demand), strategy_(strategy) {}
+
+  struct Answer {
+    policy::Judgement judgement;
+    std::string text;
+    int free = 0;  // of what the Pod asks for: who comes nearest
+  };
+  const Answer& Of(const NodeState& state) {
+    const auto [found, is_new] = answers_.try_emplace(state.id);
+    if (is_new) {
+      found->second.judgement = JudgeOnNode(state, demand_, strategy_);
+      found->second.text = AnswerOf(state, demand_, found->second.judgement);
+      for (const ResourceFree& resource : Asked(state, demand_)) {
+        found->second.free += resource.total.at_least;
+      }
+    }
+    return found->second;
+  }
+
+ private:
+  const policy::Demand& demand_;
+  const policy::ScoreStrategy* strategy_;
+  std::map<std::uint64_t, Answer> answers_;
+};
 
 NodeAnswer AnswerFor(const NodeView& view, const policy::Demand& demand,
                      const Judge::Answer& answer) {
@@ -229,17 +243,20 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
   }
   result.nodes = static_cast<int>(order.size());
   std::stable_sort(order.begin(), order.end(), [&](const NodeView* a, const NodeView* b) {
-    const policy::Judgement& left = judge.Of(*a->state).judgement;
-    const policy::Judgement& right = judge.Of(*b->state).judgement;
-    return std::forward_as_tuple(Rank(left), -left.score, a->name) <
-           std::forward_as_tuple(Rank(right), -right.score, b->name);
+    const Judge::Answer& left = judge.Of(*a->state);
+    const Judge::Answer& right = judge.Of(*b->state);
+    return std::forward_as_tuple(Rank(left.judgement), -left.judgement.score,
+                                 left.judgement.fits() ? 0 : -left.free, a->name) <
+           std::forward_as_tuple(Rank(right.judgement), -right.judgement.score,
+                                 right.judgement.fits() ? 0 : -right.free, b->name);
   });
   if (result.fit > 0) result.best = order.front()->name;
   std::map<std::pair<std::string, std::string>, std::size_t> groups;
   for (const NodeView* view : order) {
     const Judge::Answer& answer = judge.Of(*view->state);
     const std::string policy(policy::TopologyPolicyName(view->state->topology->kubelet().policy));
-    const auto [group, is_new] = groups.try_emplace({answer.text, policy}, result.answers.size());
+    const auto [group, is_new] =
+        groups.try_emplace({FoldKey(answer.judgement, answer.text), policy}, result.answers.size());
     if (options.fold && !is_new) {
       result.answers[group->second].alike.push_back(view->name);
     } else {

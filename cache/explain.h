@@ -14,7 +14,8 @@
 
 namespace numafit::cache {
 
-// The answer of one node, and of those that answer the same.
+// The answer of one node, and of those that answer the same; refusals may differ in their numbers,
+// and the node is then the nearest miss.
 struct NodeAnswer {
   std::string node;
   std::vector<std::string> alike;  // the names of the others

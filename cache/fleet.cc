@@ -198,7 +198,7 @@ absl::Status FleetImpl::AddFilePod(const FleetPod& entry) {
     for (const auto& [resource, ids] : resources) {
       const int pool = topology.FindPool(resource);
       for (const std::string& id : ids) {
-        if (!counted.insert(resource + '\n' + id).second) continue;
+        if (!counted.insert(fmt::format("{}\n{}", resource, id)).second) continue;
         const int class_index = topology.FindDevice(pool, id).class_index;
         if (class_index >= 0) ++held[class_index];
       }

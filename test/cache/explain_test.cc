@@ -151,6 +151,16 @@ TEST_F(ExplainTest, EqualAnswersAreFoldedAndUnfolded) {
       absl::StatusCode::kNotFound);
 }
 
+TEST_F(ExplainTest, TheNearestMissStandsForTheOthers) {
+  Add("far", test::kEven, {{4, 3}, {0, 0}});
+  Add("near", test::kEven, {{4, 1}, {0, 0}});
+  const Explanation explanation = Ask(*test::Want(4, 4));
+  ASSERT_EQ(explanation.answers.size(), 1U);
+  EXPECT_EQ(explanation.answers[0].node, "near");
+  EXPECT_THAT(explanation.answers[0].answer, HasSubstr("3 of 8"));
+  EXPECT_THAT(explanation.answers[0].alike, ElementsAre("far"));
+}
+
 TEST_F(ExplainTest, SaysWhatWouldHelp) {
   Add("a", test::kEven, {{1, 0}, {0, 0}});
   Add("b", test::kEven, {{2, 2}, {2, 2}});
