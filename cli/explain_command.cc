@@ -235,7 +235,7 @@ const Command kExplainCommand = {
         "Nodes that answer the same are folded into one line; free/all per NUMA node is that of "
         "the\nnode named. 3-4/4 means: three or four, depending on what the kubelet has picked.\n\n"
         "Examples:\n"
-        "  numafit explain -f train.yaml\n"
+        "  numafit explain -f deploy/examples/train.yaml\n"
         "  numafit explain -f job.yaml --fleet fleet.yaml --node gpu-a-002\n"
         "  kubectl get pod train -o yaml | numafit explain -f - --server http://127.0.0.1:8080\n"
         "  numafit explain -f train.yaml -o json | jq -r .best\n",
