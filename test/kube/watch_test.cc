@@ -451,6 +451,10 @@ TEST(WatchStopTest, AFakeClientIsReportedNotFollowed) {
   class Fake : public Client {
    public:
     absl::Status Bind(const BindRequest&) override { return absl::OkStatus(); }
+    absl::Status AnnotatePod(const std::string&, const std::string&, const std::string&,
+                             const std::string&, const std::string&) override {
+      return absl::OkStatus();
+    }
     absl::StatusOr<api::Pod> GetPod(const std::string&, const std::string&) override {
       return api::Pod();
     }
