@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "api/extender.h"
-#include "policy/score/score_strategy.h"
 
 namespace numafit::extender {
 
@@ -16,13 +15,6 @@ void Ranking::Reset(std::size_t best) {
   threshold_ = 0;
   entries_.clear();
   result_.clear();
-}
-
-std::uint64_t Ranking::Key(std::uint32_t position, std::int32_t score, int offers) {
-  const std::int32_t bounded = std::clamp(score, 0, policy::kMaxScore);
-  const std::int32_t rank = offers <= 0 ? bounded + policy::kMaxScore + 2 : bounded / offers + 1;
-  // A smaller position is better; never 0, which is the threshold of an empty ranking.
-  return (static_cast<std::uint64_t>(rank) << 32) | (0xFFFFFFFFU - position);
 }
 
 void Ranking::Trim() {

@@ -4,9 +4,12 @@
 // not, and the more offers the later; ties keep the order in which kube-scheduler named the nodes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "policy/score/score_strategy.h"
 
 namespace numafit::extender {
 
@@ -38,7 +41,12 @@ class Ranking {
     std::uint64_t key;
     std::int32_t index;
   };
-  static std::uint64_t Key(std::uint32_t position, std::int32_t score, int offers);
+  // A smaller position is better; never 0, which is the threshold of an empty ranking.
+  static std::uint64_t Key(std::uint32_t position, std::int32_t score, int offers) {
+    const std::int32_t bounded = std::clamp(score, 0, policy::kMaxScore);
+    const std::int32_t rank = offers <= 0 ? bounded + policy::kMaxScore + 2 : bounded / offers + 1;
+    return (static_cast<std::uint64_t>(rank) << 32) | (0xFFFFFFFFU - position);
+  }
   void Trim();
 
   std::size_t best_ = 0;

@@ -76,7 +76,7 @@ struct SchedulerService::Outcome {
 };
 
 SchedulerService::SchedulerService(Options options, Parts parts)
-    : options_(std::move(options)), parts_(parts) {
+    : options_(std::move(options)), parts_(parts), names_(parts.fleet) {
   for (int i = 0; i < options_.threads; ++i) scratch_.push_back(std::make_unique<Scratch>());
 }
 
@@ -189,7 +189,9 @@ void SchedulerService::Look(Scratch& scratch, const PodQuestion& question, std::
   cache::VerdictStore::Session session(parts_.verdicts, key, nodes);
   std::size_t previous = nodes;
   for (std::uint32_t position = 0; position < args.names.size(); ++position) {
-    const int index = fleet.FindNode(guard, args.names[position], scratch.next[previous]);
+    const std::string_view name = args.names[position];
+    int index = scratch.next[previous];
+    if (!names_.Is(index, name)) index = fleet.FindNode(guard, name, -1);
     if (index < 0) {
       if (options_.unknown_nodes == UnknownNodes::kPass) {
         scratch.ranking.Add(position, -1, 0, std::numeric_limits<int>::max());

@@ -19,6 +19,7 @@
 #include "extender/decision_log.h"
 #include "extender/http/parked_server.h"
 #include "extender/metrics.h"
+#include "extender/name_table.h"
 #include "extender/offers.h"
 #include "extender/pod_memory.h"
 #include "extender/pod_question.h"
@@ -66,6 +67,7 @@ class SchedulerService {
 
   const Options options_;
   Parts parts_;
+  const NameTable names_;
   std::vector<std::unique_ptr<Scratch>> scratch_;
 };
 
