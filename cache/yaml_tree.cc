@@ -74,7 +74,7 @@ class Converter {
       const std::string& key = field.first.Scalar();
       if (!seen.insert(key).second)
         return Error(line, fmt::format("key \"{}\" is given twice", key));
-      auto& entry = tree.fields.emplace_back(key, YamlTree{});
+      auto& entry = tree.fields.emplace_back(YamlTree::Field{key, YamlTree{}});
       if (auto status = Fill(field.second, depth + 1, entry.second); !status.ok()) return status;
       // An empty value has no place of its own.
       if (entry.second.kind == YamlTree::Kind::kNull) entry.second.line = line;
@@ -90,7 +90,8 @@ YamlTree FromJson(const nlohmann::json& value) {
   YamlTree tree;
   if (value.is_object()) {
     tree.kind = YamlTree::Kind::kMap;
-    for (const auto& [key, member] : value.items()) tree.fields.emplace_back(key, FromJson(member));
+    for (const auto& [key, member] : value.items())
+      tree.fields.push_back(YamlTree::Field{key, FromJson(member)});
   } else if (value.is_array()) {
     tree.kind = YamlTree::Kind::kSequence;
     for (const nlohmann::json& item : value) tree.items.push_back(FromJson(item));

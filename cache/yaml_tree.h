@@ -23,10 +23,17 @@ struct YamlTree {
   bool quoted = false;
   int line = 0;                 // counted from 1; 0 when the source has no lines
   std::vector<YamlTree> items;  // kSequence
-  std::vector<std::pair<std::string, YamlTree>> fields;  // kMap, in file order, keys unique
+  // Not a std::pair: clang wants its parts complete here.
+  struct Field;
+  std::vector<Field> fields;  // kMap, in file order, keys unique
 
   // Null when absent.
   [[nodiscard]] const YamlTree* Find(std::string_view key) const;
+};
+
+struct YamlTree::Field {
+  std::string first;
+  YamlTree second;
 };
 
 // "a map", "a list", "text", "nothing": for messages.
