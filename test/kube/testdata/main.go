@@ -91,7 +91,7 @@ func main() {
 		},
 	}
 	node := &corev1.Node{
-		TypeMeta: meta("Node"),
+		TypeMeta:   meta("Node"),
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "7", Labels: map[string]string{"a": "b"}},
 		Spec:       corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.0.0.0/24"},
 		Status: corev1.NodeStatus{
