@@ -19,6 +19,7 @@
 #include "extender/read_api.h"
 #include "extender/scheduler_service.h"
 #include "extender/simulated_client.h"
+#include "extender/wake_up.h"
 #include "fmt/format.h"
 
 namespace numafit::extender {
@@ -26,6 +27,12 @@ namespace {
 
 constexpr std::size_t kRememberedPods = 16 * 1024;
 constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+
+std::int64_t WallMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 std::int64_t SteadyMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -87,6 +94,7 @@ class App::Impl {
     }
     stop_changed_.notify_all();
     if (janitor_.joinable()) janitor_.join();
+    if (wake_up_ != nullptr) wake_up_->Stop();
   }
 
   absl::Status Start(Overrides overrides);
@@ -117,8 +125,9 @@ class App::Impl {
   PodRules rules_;
   std::unique_ptr<cache::Fleet> fleet_;
   std::unique_ptr<Offers> offers_;
-  std::unique_ptr<kube::Client> client_;        // binds
+  std::unique_ptr<kube::Client> client_;        // binds, wakes
   std::unique_ptr<kube::Client> watch_client_;  // lists and watches; null: nothing to watch
+  std::unique_ptr<WakeUp> wake_up_;
   std::unique_ptr<SchedulerService> scheduler_;
   std::unique_ptr<BindGate> gate_;
   std::unique_ptr<ReadApi> read_api_;
@@ -168,7 +177,7 @@ absl::Status App::Impl::MakeClients(Overrides& overrides) {
   // A bind has to be tried, looked after and tried again within the scheduler's patience; a list
   // may take its time.
   absl::StatusOr<std::unique_ptr<kube::Client>> binds =
-      Connect(config_, config_.bind_workers, config_.bind_timeout_ms / 2);
+      Connect(config_, config_.bind_workers + 1, config_.bind_timeout_ms / 2);
   if (!binds.ok()) return binds.status();
   client_ = *std::move(binds);
   absl::StatusOr<std::unique_ptr<kube::Client>> watches = Connect(config_, 4, 30'000);
@@ -178,6 +187,14 @@ absl::Status App::Impl::MakeClients(Overrides& overrides) {
 }
 
 void App::Impl::MakeServices() {
+  WakeUp::Options waking;
+  waking.capacity = config_.waiting_pods;
+  waking.per_second = config_.wake_ups_per_second;
+  waking.now_ms = SteadyMs;
+  waking.wall_ms = WallMs;
+  wake_up_ =
+      std::make_unique<WakeUp>(waking, WakeUp::Parts{*fleet_, verdicts_, *client_, metrics_, log_});
+
   SchedulerService::Options scheduling;
   scheduling.rules = rules_;
   scheduling.best_nodes = config_.best_nodes;
@@ -185,7 +202,8 @@ void App::Impl::MakeServices() {
   scheduling.threads = scheduler_server_.threads();
   scheduling.now_ms = SteadyMs;
   scheduler_ = std::make_unique<SchedulerService>(
-      scheduling, SchedulerService::Parts{*fleet_, verdicts_, *offers_, pods_, metrics_, log_});
+      scheduling,
+      SchedulerService::Parts{*fleet_, verdicts_, *offers_, pods_, *wake_up_, metrics_, log_});
 
   BindGate::Options binding;
   binding.rules = rules_;
@@ -265,8 +283,9 @@ absl::Status App::Impl::Start(Overrides overrides) {
   AddRoutes();
   kube::Client* const watched = watch_override ? client_.get() : watch_client_.get();
   if (watched != nullptr) {
-    sync_ = std::make_unique<ClusterSync>(*watched,
-                                          ClusterSync::Parts{*fleet_, *offers_, metrics_, log_});
+    sync_ = std::make_unique<ClusterSync>(
+        *watched, ClusterSync::Parts{*fleet_, *offers_, *wake_up_, metrics_, log_});
+    wake_up_->Start([this] { return sync_->synced(); });
   }
   janitor_ = std::thread([this] { Housekeep(); });
   status = scheduler_server_.Start(config_.listen);

@@ -18,6 +18,7 @@ ClusterSync::ClusterSync(kube::Client& client, Parts parts) : parts_(parts) {
   handlers.on_upsert = [this](api::Pod pod) {
     // Located by whoever bound it; an offer made to it is void.
     parts_.offers.Forget(pod.metadata.uid);
+    parts_.wake_up.Forget(pod.metadata.uid);
     parts_.fleet.UpsertPod(pod);
   };
   handlers.on_delete = [this](api::Pod pod) { parts_.fleet.DeletePod(pod); };
@@ -33,6 +34,11 @@ ClusterSync::ClusterSync(kube::Client& client, Parts parts) : parts_(parts) {
   };
   kube::WatchOptions options;
   options.field_selector = "spec.nodeName!=";
+  // While the API server is away filter goes on answering from what was last known, refusals too:
+  // nothing wrong is bound (a bind needs the same server), and once its news is here the Pods that
+  // were refused meanwhile are woken (wake_up.h). An Error instead would keep every Pod in the
+  // scheduler's error back-off. So it matters to be back about as soon as the scheduler is.
+  options.backoff_max_ms = 1'000;
   pods_ = kube::WatchPods(client, options, std::move(handlers));
 }
 

@@ -7,6 +7,7 @@
 #include "extender/decision_log.h"
 #include "extender/metrics.h"
 #include "extender/offers.h"
+#include "extender/wake_up.h"
 #include "kube/client.h"
 
 namespace numafit::extender {
@@ -17,6 +18,7 @@ class ClusterSync {
   struct Parts {
     cache::Fleet& fleet;
     Offers& offers;
+    WakeUp& wake_up;
     Metrics& metrics;
     DecisionLog& log;
   };

@@ -35,6 +35,8 @@ struct Config {
   UnknownNodes unknown_nodes = UnknownNodes::kRefuse;
   std::int64_t offer_ttl_ms = 3'000;
   std::size_t verdict_shapes = 256;
+  std::size_t waiting_pods = 4'096;  // refused Pods that are woken when they fit; 0: none
+  int wake_ups_per_second = 50;
   std::int64_t bind_timeout_ms = 4'000;
 
   std::string fleet;       // empty: the embedded one

@@ -82,6 +82,10 @@ void ReadDecisions(const TreeReader& root, Config* config) {
   config->offer_ttl_ms = root["offerMilliseconds"].Int(0, 600'000, config->offer_ttl_ms);
   config->verdict_shapes = static_cast<std::size_t>(
       root["verdictShapes"].Int(1, 1'000'000, static_cast<std::int64_t>(config->verdict_shapes)));
+  config->waiting_pods = static_cast<std::size_t>(
+      root["waitingPods"].Int(0, 1'000'000, static_cast<std::int64_t>(config->waiting_pods)));
+  config->wake_ups_per_second =
+      static_cast<int>(root["wakeUpsPerSecond"].Int(1, 1'000, config->wake_ups_per_second));
   config->bind_timeout_ms =
       root["bindTimeoutMilliseconds"].Int(100, 600'000, config->bind_timeout_ms);
 }
@@ -129,6 +133,8 @@ absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name
                   "unknownNodes",
                   "offerMilliseconds",
                   "verdictShapes",
+                  "waitingPods",
+                  "wakeUpsPerSecond",
                   "bindTimeoutMilliseconds",
                   "fleet",
                   "kubeconfig",

@@ -231,6 +231,19 @@ Metrics::Metrics()
                                  "Decision log lines left out by the rate limit.");
   watch_interruptions_total = AddCounter(registry, "numafit_watch_interruptions_total",
                                          "Times that a watch of the API server broke off.");
+  auto& wake_ups = prometheus::BuildCounter()
+                       .Name("numafit_wake_ups_total")
+                       .Help(
+                           "Refused Pods that the scheduler was made to try again because they "
+                           "would fit now, by result: woken, gone (the Pod), error.")
+                       .Register(registry);
+  wake_ups_total = {&wake_ups.Add({{"result", "woken"}}), &wake_ups.Add({{"result", "gone"}}),
+                    &wake_ups.Add({{"result", "error"}})};
+  waiting_pods = &prometheus::BuildGauge()
+                      .Name("numafit_waiting_pods")
+                      .Help("Pods that filter refused on every node it was offered.")
+                      .Register(registry)
+                      .Add({});
 }
 
 Metrics::~Metrics() = default;

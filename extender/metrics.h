@@ -58,6 +58,14 @@ class Metrics {
   prometheus::Counter* log_dropped_total;   // decision lines over the rate limit
   prometheus::Counter* watch_interruptions_total;
 
+  // --- Pods that were refused ---
+  struct {
+    prometheus::Counter* woken;
+    prometheus::Counter* gone;   // the Pod does not exist any more
+    prometheus::Counter* error;  // the API server refused, or could not be asked
+  } wake_ups_total;
+  prometheus::Gauge* waiting_pods;
+
   // What is read at scrape time instead of counted. All must outlive this object's Text calls;
   // null parts are left out.
   struct Sources {

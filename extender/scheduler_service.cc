@@ -148,14 +148,17 @@ SchedulerService::Outcome SchedulerService::Answer(Scratch& scratch, std::string
     outcome.fit = outcome.answered = args.names.size();
     return outcome;
   }
+  const std::uint64_t moment = parts_.wake_up.moment();
   Look(scratch, question, options_.best_nodes);
   const std::vector<Ranked>& ranked = scratch.ranking.Finish();
   if (ranked.empty()) {
     AnswerNoneFits(scratch, body);
+    parts_.wake_up.Refused(args.pod, question, args.names.size(), moment);
     outcome.counter = parts_.metrics.filter_total.none_fits;
     outcome.result = "none_fits";
     return outcome;
   }
+  parts_.wake_up.Forget(uid);
   AppendKept(
       args, ranked.size(), [&ranked](std::size_t i) { return ranked[i].position; }, body);
   outcome.counter = parts_.metrics.filter_total.fits;

@@ -23,6 +23,7 @@
 #include "extender/offers.h"
 #include "extender/pod_memory.h"
 #include "extender/pod_question.h"
+#include "extender/wake_up.h"
 
 namespace numafit::extender {
 
@@ -46,6 +47,7 @@ class SchedulerService {
     cache::VerdictStore& verdicts;
     Offers& offers;
     PodMemory& pods;
+    WakeUp& wake_up;
     Metrics& metrics;
     DecisionLog& log;
   };

@@ -21,6 +21,8 @@
 
 #include "cache/judge.h"
 #include "extender/scheduler_service.h"
+#include "extender/simulated_client.h"
+#include "extender/wake_up.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "simdjson.h"
@@ -147,8 +149,14 @@ class Bench {
     options.best_nodes = kBest;
     options.threads = 1;
     options.now_ms = [this] { return now_ms_; };
+    client_ = std::make_unique<SimulatedClient>(*fleet_, pods_, false);
+    WakeUp::Options waking;
+    waking.now_ms = options.now_ms;
+    wake_up_ = std::make_unique<WakeUp>(
+        waking, WakeUp::Parts{*fleet_, verdicts_, *client_, metrics_, log_});
     service_ = std::make_unique<SchedulerService>(
-        options, SchedulerService::Parts{*fleet_, verdicts_, *offers_, pods_, metrics_, log_});
+        options,
+        SchedulerService::Parts{*fleet_, verdicts_, *offers_, pods_, *wake_up_, metrics_, log_});
     for (int i = 0; i < nodes; ++i) {
       names_ += fmt::format("{}\"{}\"", i == 0 ? "" : ",", NodeName(i));
     }
@@ -297,6 +305,8 @@ class Bench {
   PodMemory pods_{16 * 1024};
   Metrics metrics_;
   DecisionLog log_{{LogLevel::kOff, 0}};
+  std::unique_ptr<SimulatedClient> client_;
+  std::unique_ptr<WakeUp> wake_up_;
   std::unique_ptr<SchedulerService> service_;
   std::string names_;
   std::string floor_answer_;
