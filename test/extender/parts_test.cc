@@ -101,7 +101,7 @@ TEST(RankingTest, ANodeOnOfferComesAfterEveryNodeThatIsNot) {
 }
 
 TEST(PriorityTest, TheBestLeadsAloneAndNobodyIsOutOfRange) {
-  for (const std::size_t count : {1, 2, 3, 10, 64, 5'000}) {
+  for (const std::size_t count : {1UL, 2UL, 3UL, 10UL, 64UL, 5'000UL}) {
     std::int64_t before = 11;
     for (std::size_t rank = 0; rank < count; ++rank) {
       const std::int64_t priority = PriorityOfRank(rank, count);
