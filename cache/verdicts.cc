@@ -42,6 +42,12 @@ VerdictStore::Session::~Session() {
 
 Verdict VerdictStore::Session::Miss(int index, std::uint64_t state_id,
                                     absl::FunctionRef<Verdict()> judge) {
+  Slot& recent = shape_->recent_[state_id % Shape::kRecent];
+  if (recent.state_id == state_id) {
+    ++shared_;
+    slots_[index] = recent;
+    return recent.verdict;
+  }
   const auto [it, is_new] = shape_->by_state_.try_emplace(state_id);
   if (is_new) {
     it->second = judge();
@@ -49,8 +55,8 @@ Verdict VerdictStore::Session::Miss(int index, std::uint64_t state_id,
   } else {
     ++shared_;
   }
-  slots_[index] = {state_id, it->second};
-  return it->second;
+  recent = slots_[index] = {state_id, it->second};
+  return recent.verdict;
 }
 
 void VerdictStore::Session::ForgetOldStates() {

@@ -56,11 +56,18 @@ class VerdictStore {
 
   // What is known about one shape.
   class Shape {
+   public:
+    Shape() : recent_(kRecent) {}
+
    private:
     friend class VerdictStore;
     friend class Session;
+    // In front of by_state_: ids are handed out one after the other, so that those in use seldom
+    // share a place, and a look-up is one comparison.
+    static constexpr std::size_t kRecent = 1024;
     api::Mutex mutex_;
-    std::vector<Slot> slots_;  // by node index
+    std::vector<Slot> recent_;  // by state id modulo kRecent
+    std::vector<Slot> slots_;   // by node index
     absl::flat_hash_map<std::uint64_t, Verdict> by_state_;
   };
 
