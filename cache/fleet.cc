@@ -260,6 +260,7 @@ void FleetImpl::AddBound(const api::Pod& pod, const std::string& key, int node) 
   if (TouchesNoPool(*states.topology(), *entry.demand)) return;
   if (!entry.admitted) {
     entry.handle = states.AddWaiting(entry.demand);
+    if (pod.metadata.deletion_time != 0) states.StartLeaving(entry.handle);
     return;
   }
   const auto placement = pod.metadata.annotations.find(kPlacementAnnotation);
@@ -268,6 +269,7 @@ void FleetImpl::AddBound(const api::Pod& pod, const std::string& key, int node) 
     held = HeldFromPlacement(*states.topology(), *entry.demand, placement->second);
   }
   entry.handle = states.AddRunning(entry.demand, held);
+  if (pod.metadata.deletion_time != 0) states.StartLeaving(entry.handle);
 }
 
 void FleetImpl::Upsert(const api::Pod& pod) {
@@ -292,10 +294,14 @@ void FleetImpl::Upsert(const api::Pod& pod) {
   }
   PodEntry& entry = *found->second;
   entry.seen = true;
-  if (entry.admitted || !ShowsAdmission(pod)) return;
-  entry.admitted = true;
+  const bool newly_admitted = !entry.admitted && ShowsAdmission(pod);
+  entry.admitted |= newly_admitted;
   if (node == kNoNode || entry.handle == kHoldsNothing) return;
-  nodes_[static_cast<std::size_t>(node)].states.ShowAdmitted(entry.handle);
+  PossibleStates& states = nodes_[static_cast<std::size_t>(node)].states;
+  const bool newly_leaving = pod.metadata.deletion_time != 0 && !states.IsLeaving(entry.handle);
+  if (!newly_admitted && !newly_leaving) return;
+  if (newly_admitted) states.ShowAdmitted(entry.handle);
+  if (newly_leaving) states.StartLeaving(entry.handle);
   MarkDirty(node);
 }
 

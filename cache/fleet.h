@@ -10,10 +10,12 @@
 // (cache/judge.h), not policy::Judge, about a node's state: it knows about the orders.
 //
 // Assumed of the cluster: a kubelet's statuses of the Pods of one node reach us in the order of its
-// decisions, and a Pod that is Succeeded, Failed or gone holds nothing any more. Not foreseen: that
-// a Pod leaves between a bind and the admission. Its room can draw a Pod that waits to another NUMA
-// node than was counted with, and in rare cases from under a second one that waits; the states
-// count it as soon as it is seen.
+// decisions, and a Pod that is Succeeded, Failed or gone holds nothing any more. A kubelet lets go
+// of a deleted Pod's devices before the API server shows the Pod gone: while a Pod is being
+// deleted, both count as possible. Not foreseen: that a Pod ends by itself, or is deleted, between
+// a bind and the admission. Its room can draw a Pod that waits to another NUMA node than was
+// counted with, and in rare cases from under a second one that waits; the states count it as soon
+// as it is seen.
 //
 // Thread-safe. Readers take a shared lock for as long as they look and never wait for I/O.
 #pragma once

@@ -133,6 +133,20 @@ class OrderWalk {
   std::size_t raw_finals_ = 0;
 };
 
+// What the Pod gets does not depend on which of the node's possible states is true.
+bool GetsTheSameInEveryState(const NodeState& state, const policy::Demand& demand) {
+  std::set<policy::Holding> first;
+  for (const policy::Usage& usage : state.knowledge.usages) {
+    const policy::AdmitResult result = policy::Admit(*state.topology, usage, demand);
+    if (result.truncated) return false;
+    std::set<policy::Holding> held;
+    for (const policy::Outcome& outcome : result.outcomes) held.insert(outcome.held);
+    if (first.empty()) first = held;
+    if (held != first) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool TouchesNoPool(const policy::Topology& topology, const policy::Demand& demand) {
@@ -153,10 +167,11 @@ policy::Judgement JudgeOnNode(const NodeState& state, const policy::Demand& dema
       judgement.reason = policy::Reason::kNotGuaranteed;
     }
   }
-  if (!judgement.fits() || state.pending.empty() || TouchesNoPool(*state.topology, demand)) {
-    return judgement;
-  }
-  if (!OrderWalk(state, demand).Commutes()) judgement.reason = policy::Reason::kSettling;
+  if (!judgement.fits() || TouchesNoPool(*state.topology, demand)) return judgement;
+  const bool settled = state.leaving
+                           ? state.pending.empty() && GetsTheSameInEveryState(state, demand)
+                           : state.pending.empty() || OrderWalk(state, demand).Commutes();
+  if (!settled) judgement.reason = policy::Reason::kSettling;
   return judgement;
 }
 

@@ -7,7 +7,9 @@
 //   2. it is admitted, and so are all of them, whatever the order, and
 //   3. the order does not change which devices anybody gets, but for Pods that ask for the same,
 //      which may change places.
-// Where 1 holds and 2 or 3 does not, waiting resolves it: the answer is kSettling.
+// Where 1 holds and 2 or 3 does not, waiting resolves it: the answer is kSettling. So does a Pod
+// that is being deleted: a new Pod is let in beside it only when it gets the same devices whether
+// the kubelet has already let go of those of the other or not, and when nobody else waits.
 //
 // Kubelets that do not enforce (none, best-effort) decide on counts alone, so that 1 is enough.
 #pragma once
@@ -32,6 +34,9 @@ struct NodeState {
   // False: knowledge.usages are the extremes of more possibilities than are kept. Admission does
   // not depend on which (counts decide); nothing is guaranteed to be aligned.
   bool exhaustive = true;
+
+  // Some Pod is being deleted, on a kubelet that enforces: knowledge.usages has it both ways.
+  bool leaving = false;
 
   // Bound and not yet admitted, on a kubelet that enforces; empty on others.
   std::vector<std::shared_ptr<const policy::Demand>> pending;

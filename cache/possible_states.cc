@@ -40,6 +40,10 @@ int PossibleStates::WaitingPods() const {
       std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.admitted; }));
 }
 
+bool PossibleStates::AnyLeaving() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.leaving; });
+}
+
 policy::Usage PossibleStates::UsageOf(const World& world) const {
   policy::Usage usage(*topology_);
   for (std::size_t i = 0; i < world.size(); ++i) {
@@ -59,6 +63,13 @@ PoolTotals PossibleStates::LooseTotals() const {
 
 bool PossibleStates::IsSettled(const World& world) const {
   return std::find(world.begin(), world.end(), kWaiting) == world.end();
+}
+
+bool PossibleStates::IsFinal(const World& world) const {
+  for (std::size_t i = 0; i < world.size(); ++i) {
+    if (world[i] == kWaiting || (slots_[i].leaving && world[i] != kGone)) return false;
+  }
+  return true;
 }
 
 std::int16_t PossibleStates::IndexOfHolding(Slot& slot, const policy::Holding& holding) {
@@ -134,9 +145,17 @@ bool PossibleStates::TryClose() {
   std::map<std::pair<std::size_t, std::vector<std::int32_t>>, policy::AdmitResult> answers;
   // `worlds_` grows while it is walked.
   for (std::size_t at = 0; at < worlds_.size(); ++at) {
-    if (IsSettled(worlds_[at])) continue;
+    if (IsFinal(worlds_[at])) continue;
     const policy::Usage usage = UsageOf(worlds_[at]);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].leaving && worlds_[at][i] != kGone) {
+        World next = worlds_[at];
+        next[i] = kGone;
+        if (seen.insert(next).second) {
+          if (worlds_.size() == MaxWorlds()) return false;
+          worlds_.push_back(std::move(next));
+        }
+      }
       if (worlds_[at][i] != kWaiting) continue;
       const auto [answer, is_new] = answers.try_emplace({i, usage.raw()});
       if (is_new) answer->second = policy::Admit(*topology_, usage, *slots_[i].demand);
@@ -172,9 +191,9 @@ void PossibleStates::Close() {
     GoLoose();
     return;
   }
-  const bool waits = std::any_of(worlds_.begin(), worlds_.end(),
-                                 [this](const World& world) { return !IsSettled(world); });
-  if ((waits && !TryClose()) || !WithinBounds()) GoLoose();
+  const bool open = std::any_of(worlds_.begin(), worlds_.end(),
+                                [this](const World& world) { return !IsFinal(world); });
+  if ((open && !TryClose()) || !WithinBounds()) GoLoose();
 }
 
 void PossibleStates::GoLoose() {
@@ -192,7 +211,7 @@ void PossibleStates::GoLoose() {
 }
 
 void PossibleStates::Tighten() {
-  if (WaitingPods() > 0) return;
+  if (WaitingPods() > 0 || AnyLeaving()) return;
   const std::vector<World> before = worlds_;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].loose) continue;
@@ -228,7 +247,7 @@ void PossibleStates::ShowAdmitted(Handle pod) {
   if (!loose_) {
     std::vector<World> agreeing;
     for (const World& world : worlds_) {
-      if (world[index] >= 0) agreeing.push_back(world);
+      if (world[index] >= 0 || world[index] == kGone) agreeing.push_back(world);
     }
     if (agreeing.empty()) {
       slots_[index].contradiction = true;
@@ -238,6 +257,18 @@ void PossibleStates::ShowAdmitted(Handle pod) {
     }
   }
   if (loose_) Tighten();
+}
+
+bool PossibleStates::IsLeaving(Handle pod) const {
+  const std::size_t index = IndexOf(pod);
+  return index != slots_.size() && slots_[index].leaving;
+}
+
+void PossibleStates::StartLeaving(Handle pod) {
+  const std::size_t index = IndexOf(pod);
+  if (index == slots_.size() || slots_[index].leaving) return;
+  slots_[index].leaving = true;
+  Close();
 }
 
 void PossibleStates::Remove(Handle pod, bool never_admitted) {
@@ -284,6 +315,7 @@ NodeState PossibleStates::Describe() const {
   NodeState state;
   state.topology = topology_;
   state.max_states = limits_.max_states;
+  state.leaving = Enforces() && AnyLeaving();
   if (loose_) {
     DescribeLoose(state);
     return state;
@@ -305,7 +337,9 @@ void PossibleStates::DescribeLoose(NodeState& state) const {
   const PoolTotals totals = LooseTotals();
   const auto limit = static_cast<std::size_t>(limits_.max_states);
   std::vector<policy::Holding> spreads = AllSpreads(*topology_, fixed, totals, limit);
-  if (Enforces() && (spreads.empty() || WaitingPods() > 0)) state.knowledge.settling = true;
+  if (Enforces() && (spreads.empty() || WaitingPods() > 0 || state.leaving)) {
+    state.knowledge.settling = true;
+  }
   if (spreads.empty()) {
     spreads = ExtremeSpreads(*topology_, fixed, totals, limit);
     state.exhaustive = false;

@@ -4,8 +4,10 @@
 // neither is visible from outside. So a node keeps every combination that is still possible: a
 // *world* says of every Pod whether the kubelet has admitted it, and which devices it then holds.
 // The set is closed: from each world, any Pod that waits may be admitted next, with each outcome
-// that policy::Admit foretells. News narrows it (a Pod shows that it was admitted) or opens it (a
-// Pod leaves: those that wait may find more room).
+// that policy::Admit foretells; a Pod that is being deleted may have gone at any moment, because
+// its kubelet lets go of the devices up to a second or two before the API server shows the Pod
+// gone. News narrows the set (a Pod shows that it was admitted) or opens it (a Pod leaves: those
+// that wait may find more room).
 //
 // The set is bounded. Past the bound the node goes *loose*: of the Pods that may hold one thing or
 // another only the number of devices is kept, and every way in which the kubelet may have spread
@@ -50,12 +52,16 @@ class PossibleStates {
                     const std::vector<policy::Holding>& held);
   // The kubelet has shown that it admitted the Pod. No-op when it has before.
   void ShowAdmitted(Handle pod);
+  // The Pod is being deleted: from now on it may have gone in the eyes of its kubelet. No-op when
+  // told before.
+  void StartLeaving(Handle pod);
   // The Pod is gone and holds nothing. `never_admitted`: the kubelet refused it, or it was never
   // bound.
   void Remove(Handle pod, bool never_admitted);
 
   // What the Pod holds in each possible state, admitted or not yet: empty when it may be anything.
   [[nodiscard]] std::vector<policy::Holding> HeldBy(Handle pod) const;
+  [[nodiscard]] bool IsLeaving(Handle pod) const;
   // The model says that the kubelet cannot have admitted this Pod (and it may have all the same).
   [[nodiscard]] bool Contradicts(Handle pod) const;
   [[nodiscard]] const std::shared_ptr<const policy::Topology>& topology() const {
@@ -71,6 +77,7 @@ class PossibleStates {
   static constexpr std::int16_t kWaiting = -1;
   static constexpr std::int16_t kRefused = -2;
   static constexpr std::int16_t kLoose = -3;
+  static constexpr std::int16_t kGone = -4;
   [[nodiscard]] std::size_t MaxWorlds() const;
 
   struct Slot {
@@ -78,6 +85,7 @@ class PossibleStates {
     std::shared_ptr<const policy::Demand> demand;
     std::vector<policy::Holding> holdings;  // the alternatives that worlds point at
     bool admitted = false;
+    bool leaving = false;
     bool loose = false;
     bool contradiction = false;  // shown admitted against the model
     PoolTotals totals;           // what it holds in all, whatever the pick
@@ -86,9 +94,13 @@ class PossibleStates {
   [[nodiscard]] bool Enforces() const;
   [[nodiscard]] std::size_t IndexOf(Handle pod) const;
   [[nodiscard]] int WaitingPods() const;
+  [[nodiscard]] bool AnyLeaving() const;
   [[nodiscard]] policy::Usage UsageOf(const World& world) const;
   [[nodiscard]] PoolTotals LooseTotals() const;
+  // Nobody waits.
   [[nodiscard]] bool IsSettled(const World& world) const;
+  // Nobody waits and nobody who is leaving is still there: no further step.
+  [[nodiscard]] bool IsFinal(const World& world) const;
   static std::int16_t IndexOfHolding(Slot& slot, const policy::Holding& holding);
 
   Slot& NewSlot(std::shared_ptr<const policy::Demand> demand, bool admitted);

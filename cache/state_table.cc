@@ -36,6 +36,7 @@ std::string KeyOf(const NodeState& state) {
   AppendRaw(key, state.topology.get());
   AppendRaw(key, state.knowledge.settling);
   AppendRaw(key, state.exhaustive);
+  AppendRaw(key, state.leaving);
   AppendRaw(key, state.max_states);
   AppendRaw(key, static_cast<std::uint32_t>(state.knowledge.usages.size()));
   for (const policy::Usage& usage : state.knowledge.usages) AppendUsage(key, usage);

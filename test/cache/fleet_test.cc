@@ -187,6 +187,52 @@ TEST(Fleet, RefusesWhatWouldCostAnEarlierPodItsPlace) {
   EXPECT_EQ(judgement.reason, Reason::kSettling);
 }
 
+api::Pod Deleted(api::Pod pod) {
+  pod.metadata.deletion_time = 1'700'000'000;
+  return pod;
+}
+
+// The kubelet lets go of a deleted Pod's devices before the API server shows the Pod gone.
+TEST(Fleet, APodThatIsBeingDeletedMayHaveGone) {
+  const auto fleet = FleetOf(test::kEven, 1);
+  const api::Pod leaving = Running(Bound(PodFor(*test::Want(3, 3), "a"), "n0"));
+  fleet->UpsertPod(leaving);
+  const auto two = test::Want(2, 2);
+  ASSERT_TRUE(JudgeNow(*fleet, 0, *two).fits());
+  fleet->UpsertPod(Deleted(leaving));
+  EXPECT_EQ(JudgeNow(*fleet, 0, *two).reason, Reason::kSettling)
+      << "on NUMA 0 if the other has gone, on NUMA 1 if not";
+  EXPECT_TRUE(JudgeNow(*fleet, 0, *test::Want(1, 1)).fits()) << "on NUMA 0 either way";
+  fleet->DeletePod(leaving);
+  EXPECT_TRUE(JudgeNow(*fleet, 0, *two).fits());
+}
+
+TEST(Fleet, APodThatStaysWhenItIsDeletedKeepsItsRoom) {
+  const auto fleet = FleetOf(test::kEven, 1);
+  const api::Pod first = Running(Bound(PodFor(*test::Want(4, 4), "a"), "n0"));
+  const api::Pod second = Running(Bound(PodFor(*test::Want(4, 4), "b"), "n0"));
+  fleet->UpsertPod(first);
+  fleet->UpsertPod(second);
+  fleet->UpsertPod(Deleted(second));
+  EXPECT_FALSE(JudgeNow(*fleet, 0, *test::Want(1, 1)).fits());
+  fleet->DeletePod(second);
+  EXPECT_TRUE(JudgeNow(*fleet, 0, *test::Want(1, 1)).fits());
+}
+
+TEST(Fleet, APodBoundBeforeAnotherWasDeletedMayBeInTheRoomOfThatOne) {
+  const auto fleet = FleetOf(test::kEven, 1);
+  const api::Pod leaving = Running(Bound(PodFor(*test::Want(3, 3), "a"), "n0"));
+  fleet->UpsertPod(leaving);
+  const api::Pod bound = Bound(PodFor(*test::Want(2, 2), "b"), "n0");
+  fleet->UpsertPod(bound);
+  fleet->UpsertPod(Deleted(leaving));
+  fleet->UpsertPod(Running(bound));
+  fleet->DeletePod(leaving);
+  // On NUMA 0 or on NUMA 1: four on one of them are free, but which two?
+  EXPECT_EQ(StateOf(*fleet, 0).knowledge.usages.size(), 2U);
+  EXPECT_TRUE(JudgeNow(*fleet, 0, *test::Want(4, 4)).fits());
+}
+
 TEST(Fleet, ForeignPodsCountAsSoonAsTheyAreSeen) {
   const auto fleet = FleetOf(test::kEven, 1);
   const auto demand = test::Want(4, 4);

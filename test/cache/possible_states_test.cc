@@ -6,6 +6,8 @@
 #include <deque>
 #include <map>
 #include <random>
+#include <set>
+#include <vector>
 
 #include "test/cache/machines.h"
 
@@ -48,6 +50,30 @@ class SimulatedKubelet {
     news_.push_back({pod->first, News::kGone});
     held_.erase(pod);
   }
+  // A Pod is deleted: the news are out before the kubelet acts.
+  void DeleteOne(PossibleStates& states) {
+    if (held_.empty()) return;
+    auto pod = held_.begin();
+    std::advance(pod, Below(held_.size()));
+    states.StartLeaving(pod->first);
+    leaving_.insert(pod->first);
+  }
+  // The kubelet lets go of a deleted Pod; nobody hears of it for now.
+  void LeaveOne() {
+    for (auto pod = leaving_.begin(); pod != leaving_.end(); ++pod) {
+      const auto held = held_.find(*pod);
+      if (held == held_.end()) continue;
+      usage_.Remove(held->second);
+      held_.erase(held);
+      gone_.push_back(*pod);
+      leaving_.erase(pod);
+      return;
+    }
+  }
+  void TellWhoIsGone(PossibleStates& states) {
+    for (const Handle pod : gone_) states.Remove(pod, /*never_admitted=*/false);
+    gone_.clear();
+  }
   // Tells `states` the oldest news. False: there are none.
   bool Tell(PossibleStates& states) {
     if (news_.empty()) return false;
@@ -63,6 +89,7 @@ class SimulatedKubelet {
 
   [[nodiscard]] const policy::Usage& usage() const { return usage_; }
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  [[nodiscard]] std::size_t unheard() const { return gone_.size(); }
   [[nodiscard]] int refused() const { return refused_; }
 
  private:
@@ -77,6 +104,8 @@ class SimulatedKubelet {
   policy::Usage usage_;
   std::map<Handle, std::shared_ptr<const policy::Demand>> waiting_;
   std::map<Handle, policy::Holding> held_;
+  std::set<Handle> leaving_;  // deleted, and holding devices
+  std::vector<Handle> gone_;  // deleted, and not any more
   std::deque<std::pair<Handle, News>> news_;
   int refused_ = 0;
 };
@@ -134,6 +163,52 @@ TEST_P(AnyMachine, TheTruthIsAlwaysAmongThePossibleStates) {
   // The test would mean little if the answer were always "cannot tell" or nothing ever clashed.
   EXPECT_GT(judged, 200);
   EXPECT_GT(refused, 10);
+}
+
+// The same with Pods that are deleted, and whose devices are free before anybody hears of it.
+TEST_P(AnyMachine, TheTruthIsPossibleWhilePodsAreBeingDeleted) {
+  int judged = 0;
+  int left_unheard = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    const auto topology = test::Make(GetParam());
+    PossibleStates states(topology, {});
+    SimulatedKubelet kubelet(topology, random);
+    for (int step = 0; step < 60; ++step) {
+      switch (random() % 6) {
+        case 0: {
+          const auto demand = test::RandomDemand(random);
+          kubelet.Bind(states.AddWaiting(demand), demand);
+          break;
+        }
+        case 1:
+        case 2:
+          kubelet.AdmitOne();
+          break;
+        case 3:
+          kubelet.DeleteOne(states);
+          break;
+        case 4:
+          kubelet.LeaveOne();
+          break;
+        default:
+          kubelet.TellWhoIsGone(states);
+      }
+      while (kubelet.Tell(states)) {
+      }
+      const NodeState state = states.Describe();
+      // A kubelet that does not enforce counts; there the devices count as held until the news.
+      if (kubelet.unheard() > 0 && !policy::Enforces(topology->kubelet().policy)) continue;
+      ASSERT_TRUE(SaysPossible(state, kubelet.usage(), kubelet.waiting() > 0))
+          << GetParam().name << ", seed " << seed << ", step " << step;
+      if (!state.knowledge.settling) ++judged;
+      if (kubelet.unheard() > 0 && !state.knowledge.settling) ++left_unheard;
+    }
+  }
+  EXPECT_GT(judged, 200);
+  if (policy::Enforces(GetParam().policy)) {
+    EXPECT_GT(left_unheard, 50);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, AnyMachine, ::testing::ValuesIn(test::kMachines),
