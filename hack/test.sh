@@ -82,19 +82,19 @@ part_lab() {
   hack/lab.sh test
 }
 
-all_parts=(install format release run asan tsan fuzz tidy oracle lab)
+all_parts=(install format release run asan tsan oracle lab)
 case "${1:-}" in
   --quick)
     hack/install.sh
     build dev
     exec ctest --test-dir build/dev -j "$NUMAFIT_JOBS" -L unit --output-on-failure
     ;;
-  -h|--help) sed -n '2,5p' "$0" | sed 's/^# \?//'; echo "parts: ${all_parts[*]} unit"; exit 0 ;;
+  -h|--help) sed -n '2,5p' "$0" | sed 's/^# \?//'; echo "parts: ${all_parts[*]} unit fuzz tidy"; exit 0 ;;
   "") parts=("${all_parts[@]}") ;;
   *) parts=("$@") ;;
 esac
 for part in "${parts[@]}"; do
-  declare -F "part_${part//-/_}" >/dev/null || { echo "test.sh: no part '$part'; parts: ${all_parts[*]} unit" >&2; exit 2; }
+  declare -F "part_${part//-/_}" >/dev/null || { echo "test.sh: no part '$part'; parts: ${all_parts[*]} unit fuzz tidy" >&2; exit 2; }
   run_part "$part"
 done
 print_report

@@ -55,7 +55,7 @@ func TestPodsComeAndGo(t *testing.T) {
 		t.Error(refusal)
 	}
 	checkAligned(t, lab)
-	checkNoneKeptOut(t, lab, pods)
+	checkNoneForgotten(t, lab, pods)
 }
 
 // watchRefusals remembers every Pod that a kubelet refuses, also those that are deleted later.

@@ -62,7 +62,7 @@ func survive(t *testing.T, accident func(*testing.T, *cluster.Cluster)) {
 		before, count(state, "running"), count(state, "unschedulable"))
 	checkNoneFailed(t, state)
 	checkAligned(t, lab)
-	checkNoneKeptOut(t, lab, state)
+	checkNoneForgotten(t, lab, state)
 	late := 0
 	for _, pod := range pods[20:40] {
 		if state[pod.Name].Status.Phase == core.PodRunning {
