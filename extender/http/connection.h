@@ -70,6 +70,9 @@ struct Connection {
   bool close_after_write = false;
   bool linger_after_write = false;  // the client may still be sending
 
+  // Set by who hands the connection to epoll, taken by who gets it from there: the kernel orders
+  // the two, but neither the language nor ThreadSanitizer knows that.
+  std::atomic<bool> armed{true};
   std::atomic<Phase> phase{Phase::kIdle};
   std::atomic<std::int64_t> deadline_ms{kNever};
   std::atomic<bool> expired{false};

@@ -50,6 +50,7 @@ std::string_view StatusText(int status) {
 }  // namespace
 
 void ParkedServer::Impl::Resume(Connection* connection, ThreadState& thread) {
+  connection->armed.exchange(false, std::memory_order_acq_rel);
   switch (connection->phase.load()) {
     case Phase::kLingering:
       Linger(connection, thread);
@@ -367,7 +368,10 @@ void ParkedServer::Impl::Arm(Connection* connection, std::uint32_t events) {
   epoll_event event{};
   event.events = events | EPOLLONESHOT;
   event.data.ptr = connection;
-  ::epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, connection->fd, &event);
+  const int fd = connection->fd;
+  connection->armed.store(true, std::memory_order_release);
+  // From here on the connection is another thread's.
+  ::epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
 }
 
 void ParkedServer::Impl::Close(Connection* connection) {
