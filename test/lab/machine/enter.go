@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -62,8 +63,21 @@ func Enter(dir, kubeletDir, program string, args []string) error {
 		return err
 	}
 	argv := append([]string{program}, args...)
+	if err := keepDeathSignal(); err != nil {
+		return err
+	}
 	err = unix.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), argv, os.Environ())
 	return fmt.Errorf("running %s: %w", program, err)
+}
+
+// keepDeathSignal lets the program that this process becomes die with the harness. The kernel keeps the
+// death signal per thread, and the one that calls exec need not be the one that was forked with it.
+func keepDeathSignal() error {
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("setting the death signal: %w", err)
+	}
+	return nil
 }
 
 // mountKubeletDir puts kubeletDir at /var/lib/kubelet, whose path is fixed in the device plugin API.
