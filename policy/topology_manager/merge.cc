@@ -65,6 +65,21 @@ bool IsBetterUnpreferred(const NumaInfo& numa, int aim, NumaMask a, NumaMask b) 
   return numa.IsBetter(a, b);
 }
 
+// The widths that a mask preferred by every resource can have; none when last < first.
+struct Widths {
+  int first = 1;
+  int last = 0;
+};
+Widths PreferredWidths(std::span<const ResourceHints> hints, int most) {
+  Widths widths{1, most};
+  for (const ResourceHints& h : hints) {
+    if (h.kind != Kind::kMasks || h.preferred_sockets > 0) continue;
+    widths.first = std::max(widths.first, h.preferred_width);
+    widths.last = std::min(widths.last, h.preferred_width);
+  }
+  return widths;
+}
+
 NumaMask SharedNodes(std::span<const ResourceHints> hints, NumaMask machine) {
   NumaMask shared = machine;
   for (const ResourceHints& h : hints) {
@@ -75,27 +90,26 @@ NumaMask SharedNodes(std::span<const ResourceHints> hints, NumaMask machine) {
 
 }  // namespace
 
-PreferredMask BestPreferredMask(const NumaInfo& numa, std::span<const ResourceHints> hints) {
-  int width = 0;
-  for (const ResourceHints& h : hints) {
-    if (h.kind != Kind::kMasks) continue;
-    if (width != 0 && h.preferred_width != width) return {};
-    width = h.preferred_width;
-  }
+PreferredMask BestPreferredMask(const NumaInfo& numa, std::span<const ResourceHints> hints,
+                                int widest) {
   const NumaMask shared = SharedNodes(hints, numa.DefaultAffinity());
-  if (SubsetsAreTooMany(shared.count(), width)) {
-    return {.mask = std::nullopt, .intractable = true};
-  }
+  // Fewer NUMA nodes are always better, so the narrowest width at which there is one decides.
+  const Widths widths = PreferredWidths(hints, std::min(widest, shared.count()));
   PreferredMask best;
   // Numerically ascending: without distances the first is the best.
   const bool first_wins = !numa.closest() && !Mutated(Mutation::kTieBreakReversed);
-  ForEachSubsetOfSize(shared, width, [&](NumaMask mask) {
-    for (const ResourceHints& h : hints) {
-      if (h.kind == Kind::kMasks && !h.Contains(mask)) return true;
+  for (int width = widths.first; width <= widths.last && !best.mask; ++width) {
+    if (SubsetsAreTooMany(shared.count(), width)) {
+      return {.mask = std::nullopt, .intractable = true};
     }
-    if (!best.mask || numa.IsBetter(mask, *best.mask)) best.mask = mask;
-    return !first_wins;
-  });
+    ForEachSubsetOfSize(shared, width, [&](NumaMask mask) {
+      for (const ResourceHints& h : hints) {
+        if (h.kind == Kind::kMasks && !(h.Prefers(mask) && h.Contains(mask))) return true;
+      }
+      if (!best.mask || numa.IsBetter(mask, *best.mask)) best.mask = mask;
+      return !first_wins;
+    });
+  }
   return best;
 }
 
@@ -110,11 +124,12 @@ Intersection BestIntersection(const NumaInfo& numa, std::span<const ResourceHint
     int narrowest = NumaMask::kMaxIds;
     std::vector<std::uint64_t> traces = Traces(h, shared, narrowest);
     aim = std::max(aim, narrowest);
+    int repeats = h.resources;
     if (reached.empty()) {
-      reached = std::move(traces);
-    } else {
-      Intersect(reached, std::move(traces), shared.count());
+      reached = traces;
+      --repeats;
     }
+    for (; repeats > 0; --repeats) Intersect(reached, traces, shared.count());
   }
   Intersection best;
   for (std::size_t s = 1; s < reached.size(); ++s) {
@@ -126,7 +141,7 @@ Intersection BestIntersection(const NumaInfo& numa, std::span<const ResourceHint
 }
 
 MergeResult MergeHints(const NumaInfo& numa, std::span<const ResourceHints> hints,
-                       bool want_unpreferred) {
+                       bool want_unpreferred, int widest) {
   bool impossible = false;
   bool masks = false;
   for (const ResourceHints& h : hints) {
@@ -136,7 +151,7 @@ MergeResult MergeHints(const NumaInfo& numa, std::span<const ResourceHints> hint
   // Nil masks only: one combination, the whole machine.
   if (!masks) return {.hint = {numa.DefaultAffinity(), !impossible}};
   if (!impossible) {
-    const PreferredMask preferred = BestPreferredMask(numa, hints);
+    const PreferredMask preferred = BestPreferredMask(numa, hints, widest);
     if (preferred.intractable) return {.hint = {}, .admit = false, .intractable = true};
     if (preferred.mask) return {.hint = {*preferred.mask, true}};
   }

@@ -31,14 +31,15 @@ struct MergeResult {
   bool intractable = false;
 };
 
-// The best mask that is a preferred hint of every resource with masks. Without such resources, or
-// with an impossible one, the caller has decided already: this looks at the masks only.
+// The best mask of at most `widest` NUMA nodes that is a preferred hint of every resource with
+// masks. Without such resources, or with an impossible one, the caller has decided already: this
+// looks at the masks only.
 struct PreferredMask {
   std::optional<NumaMask> mask;
   bool intractable = false;
 };
 [[nodiscard]] PreferredMask BestPreferredMask(const NumaInfo& numa,
-                                              std::span<const ResourceHints> hints);
+                                              std::span<const ResourceHints> hints, int widest);
 
 // The best intersection when no combination is preferred; nullopt when all are empty.
 struct Intersection {
@@ -50,6 +51,6 @@ struct Intersection {
 
 // Merge as best-effort and restricted do it, `admit` left to the policy.
 [[nodiscard]] MergeResult MergeHints(const NumaInfo& numa, std::span<const ResourceHints> hints,
-                                     bool want_unpreferred);
+                                     bool want_unpreferred, int widest = NumaMask::kMaxIds);
 
 }  // namespace numafit::policy
