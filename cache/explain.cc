@@ -188,7 +188,7 @@ void HelpBySize(const std::vector<NodeView>& fleet, const policy::Demand& demand
   }
 }
 
-int CountOf(const policy::Holding& holding) {
+int CountOf(const policy::DeviceHolding& holding) {
   int count = 0;
   for (const policy::ClassCount& item : holding) count += item.count;
   return count;

@@ -17,7 +17,7 @@ using policy::Reason;
 
 constexpr std::size_t kMostPlaces = 3;
 
-NumaMask MaskOf(const policy::Topology& topology, const policy::Holding& holding) {
+NumaMask MaskOf(const policy::Topology& topology, const policy::DeviceHolding& holding) {
   NumaMask mask;
   for (const policy::ClassCount& item : holding) {
     mask = mask | topology.classes()[static_cast<std::size_t>(item.class_index)].numa;

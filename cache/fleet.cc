@@ -204,7 +204,7 @@ absl::Status FleetImpl::AddFilePod(const FleetPod& entry) {
       }
     }
   }
-  policy::Holding holding;
+  policy::DeviceHolding holding;
   for (const auto& [class_index, count] : held) holding.push_back({class_index, count});
   pod.handle = states.AddRunning(pod.demand, {holding});
   return absl::OkStatus();
@@ -264,7 +264,7 @@ void FleetImpl::AddBound(const api::Pod& pod, const std::string& key, int node) 
     return;
   }
   const auto placement = pod.metadata.annotations.find(kPlacementAnnotation);
-  std::vector<policy::Holding> held;
+  std::vector<policy::DeviceHolding> held;
   if (placement != pod.metadata.annotations.end()) {
     held = HeldFromPlacement(*states.topology(), *entry.demand, placement->second);
   }
@@ -356,7 +356,7 @@ Fleet::ReserveResult FleetImpl::Reserve(std::string_view node, std::string_view 
       NewEntry(key, std::string(pod_name), index, std::make_shared<const policy::Demand>(demand));
   pod.reserved = true;
   ++reservations_;
-  std::vector<policy::Holding> held = {policy::Holding{}};
+  std::vector<policy::DeviceHolding> held = {policy::DeviceHolding{}};
   if (!TouchesNoPool(*entry.states.topology(), demand)) {
     pod.handle = entry.states.AddWaiting(pod.demand);
     held = entry.states.HeldBy(pod.handle);
@@ -437,7 +437,7 @@ NodeView FleetImpl::View(int node) const {
     shown.admitted = pod->admitted;
     shown.demand = *pod->demand;
     if (pod->handle != kHoldsNothing) {
-      const std::vector<policy::Holding> held = entry.states.HeldBy(pod->handle);
+      const std::vector<policy::DeviceHolding> held = entry.states.HeldBy(pod->handle);
       if (held.size() == 1) shown.held = held.front();
     }
     view.pods.push_back(std::move(shown));

@@ -48,7 +48,7 @@ struct PodOnNode {
   bool admitted = false;  // its kubelet has shown that it admitted it
   policy::Demand demand;
   // The same in every possible state, or empty when it is not.
-  policy::Holding held;
+  policy::DeviceHolding held;
 };
 
 struct NodeView {

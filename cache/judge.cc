@@ -66,7 +66,7 @@ class OrderWalk {
   using Final = std::pair<std::vector<std::int32_t>,
                           std::vector<std::tuple<int, Place, std::vector<policy::ClassCount>>>>;
   using Seen =
-      std::tuple<std::vector<std::int32_t>, std::vector<Place>, std::vector<policy::Holding>>;
+      std::tuple<std::vector<std::int32_t>, std::vector<Place>, std::vector<policy::DeviceHolding>>;
   static constexpr std::size_t kStatesPerFinal = 64;
 
   static bool IsWaiting(Place place) { return place == Place::kWaiting; }
@@ -135,11 +135,11 @@ class OrderWalk {
 
 // What the Pod gets does not depend on which of the node's possible states is true.
 bool GetsTheSameInEveryState(const NodeState& state, const policy::Demand& demand) {
-  std::set<policy::Holding> first;
+  std::set<policy::DeviceHolding> first;
   for (const policy::Usage& usage : state.knowledge.usages) {
     const policy::AdmitResult result = policy::Admit(*state.topology, usage, demand);
     if (result.truncated) return false;
-    std::set<policy::Holding> held;
+    std::set<policy::DeviceHolding> held;
     for (const policy::Outcome& outcome : result.outcomes) held.insert(outcome.held);
     if (first.empty()) first = held;
     if (held != first) return false;

@@ -45,7 +45,7 @@ struct NodeState {
     enum class Place : std::uint8_t { kWaiting, kAdmitted, kRefused };
     // By pending Pod: where it stands, and what it holds.
     std::vector<Place> places;
-    std::vector<policy::Holding> held;
+    std::vector<policy::DeviceHolding> held;
     policy::Usage usage;
 
     friend bool operator==(const Now&, const Now&) = default;

@@ -31,7 +31,7 @@ const policy::Topology::Pool& PoolOf(const policy::Topology& topology, int class
   return *found;
 }
 
-json DevicesJson(const policy::Topology& topology, const policy::Holding& holding) {
+json DevicesJson(const policy::Topology& topology, const policy::DeviceHolding& holding) {
   json devices = json::object();
   for (const policy::ClassCount& item : holding) {
     const auto& device_class = topology.classes()[static_cast<std::size_t>(item.class_index)];
@@ -41,7 +41,7 @@ json DevicesJson(const policy::Topology& topology, const policy::Holding& holdin
   return devices;
 }
 
-json NumaJson(const policy::Topology& topology, const policy::Holding& holding) {
+json NumaJson(const policy::Topology& topology, const policy::DeviceHolding& holding) {
   policy::NumaMask mask;
   for (const policy::ClassCount& item : holding) {
     mask = mask | topology.classes()[static_cast<std::size_t>(item.class_index)].numa;
@@ -65,9 +65,9 @@ std::optional<int> FindClass(const policy::Topology& topology, int pool_index,
   return found;
 }
 
-std::optional<policy::Holding> HoldingFromJson(const policy::Topology& topology,
-                                               const json& devices) {
-  policy::Holding holding;
+std::optional<policy::DeviceHolding> HoldingFromJson(const policy::Topology& topology,
+                                                     const json& devices) {
+  policy::DeviceHolding holding;
   if (!devices.is_object()) return std::nullopt;
   for (const auto& [resource, counts] : devices.items()) {
     const int pool = topology.FindPool(resource);
@@ -85,7 +85,7 @@ std::optional<policy::Holding> HoldingFromJson(const policy::Topology& topology,
   return holding;
 }
 
-PoolTotals TotalsOfHolding(const policy::Topology& topology, const policy::Holding& holding) {
+PoolTotals TotalsOfHolding(const policy::Topology& topology, const policy::DeviceHolding& holding) {
   PoolTotals totals;
   for (const policy::ClassCount& item : holding) {
     const int pool = topology.FindPool(PoolOf(topology, item.class_index).resource);
@@ -99,7 +99,7 @@ PoolTotals TotalsOfHolding(const policy::Topology& topology, const policy::Holdi
 
 std::string PlacementJson(const policy::Topology& topology, const policy::Demand& demand,
                           const policy::AdmitResult& admission,
-                          const std::vector<policy::Holding>& held) {
+                          const std::vector<policy::DeviceHolding>& held) {
   json placement = {
       {"certain", held.size() == 1 && admission.outcomes.size() == 1 && !admission.truncated}};
   json& containers = placement["containers"] = json::array();
@@ -108,7 +108,7 @@ std::string PlacementJson(const policy::Topology& topology, const policy::Demand
   for (std::size_t i = 0; i < demand.containers.size(); ++i) {
     json container = {{"name", demand.containers[i].name}};
     if (outcome != nullptr && outcome->admitted && i < outcome->containers.size()) {
-      const policy::Holding& devices = outcome->containers[i].devices;
+      const policy::DeviceHolding& devices = outcome->containers[i].devices;
       container["numa"] = NumaJson(topology, devices);
       container["devices"] = DevicesJson(topology, devices);
     }
@@ -116,22 +116,23 @@ std::string PlacementJson(const policy::Topology& topology, const policy::Demand
   }
   if (!held.empty() && held.size() <= kMaxHeld) {
     json& list = placement["held"] = json::array();
-    for (const policy::Holding& holding : held) list.push_back(DevicesJson(topology, holding));
+    for (const policy::DeviceHolding& holding : held)
+      list.push_back(DevicesJson(topology, holding));
   }
   return placement.dump();
 }
 
-std::vector<policy::Holding> HeldFromPlacement(const policy::Topology& topology,
-                                               const policy::Demand& demand,
-                                               std::string_view placement) {
+std::vector<policy::DeviceHolding> HeldFromPlacement(const policy::Topology& topology,
+                                                     const policy::Demand& demand,
+                                                     std::string_view placement) {
   const json document = json::parse(placement, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object() || !document.contains("held") || !document["held"].is_array()) {
     return {};
   }
   const PoolTotals totals = TotalsOf(topology, demand);
-  std::vector<policy::Holding> held;
+  std::vector<policy::DeviceHolding> held;
   for (const json& entry : document["held"]) {
-    const std::optional<policy::Holding> holding = HoldingFromJson(topology, entry);
+    const std::optional<policy::DeviceHolding> holding = HoldingFromJson(topology, entry);
     if (!holding || TotalsOfHolding(topology, *holding) != totals) return {};
     if (std::find(held.begin(), held.end(), *holding) == held.end()) held.push_back(*holding);
     if (held.size() > kMaxHeld) return {};

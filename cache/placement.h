@@ -27,12 +27,12 @@ inline constexpr std::string_view kPlacementAnnotation = "numafit.io/placement";
 // `held` are the possible holdings, empty when unknown.
 std::string PlacementJson(const policy::Topology& topology, const policy::Demand& demand,
                           const policy::AdmitResult& admission,
-                          const std::vector<policy::Holding>& held);
+                          const std::vector<policy::DeviceHolding>& held);
 
 // The possible holdings that the annotation names. Empty when it is not ours, does not fit the
 // machine or the demand, or leaves them open.
-std::vector<policy::Holding> HeldFromPlacement(const policy::Topology& topology,
-                                               const policy::Demand& demand,
-                                               std::string_view placement);
+std::vector<policy::DeviceHolding> HeldFromPlacement(const policy::Topology& topology,
+                                                     const policy::Demand& demand,
+                                                     std::string_view placement);
 
 }  // namespace numafit::cache

@@ -72,7 +72,7 @@ bool PossibleStates::IsFinal(const World& world) const {
   return true;
 }
 
-std::int16_t PossibleStates::IndexOfHolding(Slot& slot, const policy::Holding& holding) {
+std::int16_t PossibleStates::IndexOfHolding(Slot& slot, const policy::DeviceHolding& holding) {
   const auto found = std::find(slot.holdings.begin(), slot.holdings.end(), holding);
   const auto index = found - slot.holdings.begin();
   if (found == slot.holdings.end()) slot.holdings.push_back(holding);
@@ -98,7 +98,7 @@ PossibleStates::Handle PossibleStates::AddWaiting(std::shared_ptr<const policy::
 }
 
 PossibleStates::Handle PossibleStates::AddRunning(std::shared_ptr<const policy::Demand> demand,
-                                                  const std::vector<policy::Holding>& held) {
+                                                  const std::vector<policy::DeviceHolding>& held) {
   Slot& slot = NewSlot(std::move(demand), /*admitted=*/true);
   const Handle handle = slot.handle;
   const std::size_t index = slots_.size() - 1;
@@ -107,7 +107,7 @@ PossibleStates::Handle PossibleStates::AddRunning(std::shared_ptr<const policy::
     const std::int16_t holding = IndexOfHolding(slot, held.front());
     for (World& world : worlds_) world[index] = holding;
   } else if (!loose_) {
-    const std::vector<policy::Holding> alternatives =
+    const std::vector<policy::DeviceHolding> alternatives =
         held.empty() ? PossiblePicks(*topology_, *slots_[index].demand, MaxWorlds()) : held;
     const std::vector<World> before = worlds_;
     if (!Multiply(index, alternatives)) {
@@ -119,11 +119,12 @@ PossibleStates::Handle PossibleStates::AddRunning(std::shared_ptr<const policy::
   return handle;
 }
 
-bool PossibleStates::Multiply(std::size_t slot, const std::vector<policy::Holding>& alternatives) {
+bool PossibleStates::Multiply(std::size_t slot,
+                              const std::vector<policy::DeviceHolding>& alternatives) {
   std::vector<World> wider;
   for (const World& world : worlds_) {
     const policy::Usage usage = UsageOf(world);
-    for (const policy::Holding& holding : alternatives) {
+    for (const policy::DeviceHolding& holding : alternatives) {
       const bool room = std::all_of(holding.begin(), holding.end(), [&](const auto& item) {
         const auto& device_class = topology_->classes()[static_cast<std::size_t>(item.class_index)];
         return usage.taken(item.class_index) + item.count <= device_class.count;
@@ -215,7 +216,7 @@ void PossibleStates::Tighten() {
   const std::vector<World> before = worlds_;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].loose) continue;
-    const std::vector<policy::Holding> picks =
+    const std::vector<policy::DeviceHolding> picks =
         PossiblePicks(*topology_, *slots_[i].demand, MaxWorlds());
     if (picks.empty() || !Multiply(i, picks)) {
       worlds_ = before;
@@ -288,14 +289,14 @@ void PossibleStates::Remove(Handle pod, bool never_admitted) {
   Close();
 }
 
-std::vector<policy::Holding> PossibleStates::HeldBy(Handle pod) const {
+std::vector<policy::DeviceHolding> PossibleStates::HeldBy(Handle pod) const {
   const std::size_t index = IndexOf(pod);
   if (index == slots_.size() || slots_[index].loose) return {};
   std::set<std::int16_t> indices;
   for (const World& world : worlds_) {
     if (world[index] >= 0 && IsSettled(world)) indices.insert(world[index]);
   }
-  std::vector<policy::Holding> held;
+  std::vector<policy::DeviceHolding> held;
   for (const std::int16_t i : indices) {
     held.push_back(slots_[index].holdings[static_cast<std::size_t>(i)]);
   }
@@ -336,7 +337,7 @@ void PossibleStates::DescribeLoose(NodeState& state) const {
   const policy::Usage fixed = UsageOf(worlds_.front());
   const PoolTotals totals = LooseTotals();
   const auto limit = static_cast<std::size_t>(limits_.max_states);
-  std::vector<policy::Holding> spreads = AllSpreads(*topology_, fixed, totals, limit);
+  std::vector<policy::DeviceHolding> spreads = AllSpreads(*topology_, fixed, totals, limit);
   if (Enforces() && (spreads.empty() || WaitingPods() > 0 || state.leaving)) {
     state.knowledge.settling = true;
   }
@@ -345,7 +346,7 @@ void PossibleStates::DescribeLoose(NodeState& state) const {
     state.exhaustive = false;
   }
   std::set<policy::Usage> usages;
-  for (const policy::Holding& spread : spreads) {
+  for (const policy::DeviceHolding& spread : spreads) {
     policy::Usage usage = fixed;
     usage.Add(spread);
     usages.insert(std::move(usage));
@@ -373,7 +374,7 @@ void PossibleStates::DescribePending(NodeState& state) const {
                            : world[i] == kRefused ? NodeState::Now::Place::kRefused
                                                   : NodeState::Now::Place::kWaiting);
       now.held.push_back(holds ? slots_[i].holdings[static_cast<std::size_t>(world[i])]
-                               : policy::Holding{});
+                               : policy::DeviceHolding{});
     }
     now.usage = UsageOf(world);
     key.second = now.usage;

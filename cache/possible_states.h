@@ -49,7 +49,7 @@ class PossibleStates {
   Handle AddWaiting(std::shared_ptr<const policy::Demand> demand);
   // A Pod that runs and holds one of these; none given: anything that the kubelet may have picked.
   Handle AddRunning(std::shared_ptr<const policy::Demand> demand,
-                    const std::vector<policy::Holding>& held);
+                    const std::vector<policy::DeviceHolding>& held);
   // The kubelet has shown that it admitted the Pod. No-op when it has before.
   void ShowAdmitted(Handle pod);
   // The Pod is being deleted: from now on it may have gone in the eyes of its kubelet. No-op when
@@ -60,7 +60,7 @@ class PossibleStates {
   void Remove(Handle pod, bool never_admitted);
 
   // What the Pod holds in each possible state, admitted or not yet: empty when it may be anything.
-  [[nodiscard]] std::vector<policy::Holding> HeldBy(Handle pod) const;
+  [[nodiscard]] std::vector<policy::DeviceHolding> HeldBy(Handle pod) const;
   [[nodiscard]] bool IsLeaving(Handle pod) const;
   // The model says that the kubelet cannot have admitted this Pod (and it may have all the same).
   [[nodiscard]] bool Contradicts(Handle pod) const;
@@ -83,7 +83,7 @@ class PossibleStates {
   struct Slot {
     Handle handle = 0;
     std::shared_ptr<const policy::Demand> demand;
-    std::vector<policy::Holding> holdings;  // the alternatives that worlds point at
+    std::vector<policy::DeviceHolding> holdings;  // the alternatives that worlds point at
     bool admitted = false;
     bool leaving = false;
     bool loose = false;
@@ -101,7 +101,7 @@ class PossibleStates {
   [[nodiscard]] bool IsSettled(const World& world) const;
   // Nobody waits and nobody who is leaving is still there: no further step.
   [[nodiscard]] bool IsFinal(const World& world) const;
-  static std::int16_t IndexOfHolding(Slot& slot, const policy::Holding& holding);
+  static std::int16_t IndexOfHolding(Slot& slot, const policy::DeviceHolding& holding);
 
   Slot& NewSlot(std::shared_ptr<const policy::Demand> demand, bool admitted);
   // Adds every world that some order leads to, or goes loose.
@@ -114,7 +114,8 @@ class PossibleStates {
   // Goes back to worlds when there are few enough.
   void Tighten();
   // Multiplies the worlds by what the Pod may hold. False: too many; the worlds are spoiled.
-  [[nodiscard]] bool Multiply(std::size_t slot, const std::vector<policy::Holding>& alternatives);
+  [[nodiscard]] bool Multiply(std::size_t slot,
+                              const std::vector<policy::DeviceHolding>& alternatives);
   void DescribeLoose(NodeState& state) const;
   void DescribePending(NodeState& state) const;
 

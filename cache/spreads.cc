@@ -21,8 +21,8 @@ int Free(const policy::Topology& topology, const policy::Usage& used, int class_
 // Appends to `spreads` every way to take `count` devices of the classes [at, end), each added to
 // `partial`. False when there are more than `limit`.
 bool SpreadPool(const policy::Topology& topology, const policy::Usage& used, int at, int end,
-                int count, const policy::Holding& partial, std::size_t limit,
-                std::vector<policy::Holding>& spreads) {
+                int count, const policy::DeviceHolding& partial, std::size_t limit,
+                std::vector<policy::DeviceHolding>& spreads) {
   if (count == 0) {
     spreads.push_back(partial);
     return spreads.size() <= limit;
@@ -30,7 +30,7 @@ bool SpreadPool(const policy::Topology& topology, const policy::Usage& used, int
   if (at == end) return true;
   const int most = std::min(count, Free(topology, used, at));
   for (int take = most; take >= 0; --take) {
-    policy::Holding next = partial;
+    policy::DeviceHolding next = partial;
     if (take > 0) next.push_back({at, take});
     if (!SpreadPool(topology, used, at + 1, end, count - take, next, limit, spreads)) return false;
   }
@@ -47,7 +47,7 @@ int FreeInPool(const policy::Topology& topology, const policy::Usage& used,
 // Takes the devices of a pool, those near `mask` last (or first).
 void TakeByDistance(const policy::Topology& topology, const policy::Usage& used,
                     const policy::Topology::Pool& pool, int count, policy::NumaMask mask,
-                    bool near_first, policy::Holding& holding) {
+                    bool near_first, policy::DeviceHolding& holding) {
   for (const bool near : {near_first, !near_first}) {
     for (int i = pool.first_class; i < pool.first_class + pool.class_count && count > 0; ++i) {
       const bool is_near = topology.classes()[static_cast<std::size_t>(i)].numa.intersects(mask);
@@ -96,14 +96,15 @@ PoolTotals TotalsOf(const policy::Topology& topology, const policy::Demand& dema
   return totals;
 }
 
-std::vector<policy::Holding> AllSpreads(const policy::Topology& topology, const policy::Usage& used,
-                                        const PoolTotals& totals, std::size_t limit) {
-  std::vector<policy::Holding> spreads = {policy::Holding{}};
+std::vector<policy::DeviceHolding> AllSpreads(const policy::Topology& topology,
+                                              const policy::Usage& used, const PoolTotals& totals,
+                                              std::size_t limit) {
+  std::vector<policy::DeviceHolding> spreads = {policy::DeviceHolding{}};
   for (const auto& [index, total] : totals) {
     const policy::Topology::Pool& pool = topology.pools()[static_cast<std::size_t>(index)];
     const int count = std::min(total, FreeInPool(topology, used, pool));
-    std::vector<policy::Holding> wider;
-    for (const policy::Holding& spread : spreads) {
+    std::vector<policy::DeviceHolding> wider;
+    for (const policy::DeviceHolding& spread : spreads) {
       if (!SpreadPool(topology, used, pool.first_class, pool.first_class + pool.class_count, count,
                       spread, limit, wider)) {
         return {};
@@ -114,14 +115,14 @@ std::vector<policy::Holding> AllSpreads(const policy::Topology& topology, const 
   return spreads;
 }
 
-std::vector<policy::Holding> ExtremeSpreads(const policy::Topology& topology,
-                                            const policy::Usage& used, const PoolTotals& totals,
-                                            std::size_t limit) {
-  std::vector<policy::Holding> spreads;
+std::vector<policy::DeviceHolding> ExtremeSpreads(const policy::Topology& topology,
+                                                  const policy::Usage& used,
+                                                  const PoolTotals& totals, std::size_t limit) {
+  std::vector<policy::DeviceHolding> spreads;
   for (const policy::NumaMask mask : InterestingMasks(topology)) {
     // Bit 0: near the mask first, for every other resource; bit 1: for the rest.
     for (const unsigned mode : {0U, 3U, 1U, 2U}) {
-      policy::Holding holding;
+      policy::DeviceHolding holding;
       for (std::size_t i = 0; i < totals.size(); ++i) {
         const policy::Topology::Pool& pool =
             topology.pools()[static_cast<std::size_t>(totals[i].first)];
@@ -138,21 +139,22 @@ std::vector<policy::Holding> ExtremeSpreads(const policy::Topology& topology,
   return spreads;
 }
 
-std::vector<policy::Holding> PossiblePicks(const policy::Topology& topology,
-                                           const policy::Demand& demand, std::size_t limit) {
+std::vector<policy::DeviceHolding> PossiblePicks(const policy::Topology& topology,
+                                                 const policy::Demand& demand, std::size_t limit) {
   const policy::Usage empty(topology);
   const PoolTotals totals = TotalsOf(topology, demand);
   if (!policy::Enforces(topology.kubelet().policy)) {
     return AllSpreads(topology, empty, totals, limit);
   }
   policy::Usage full(topology);
-  policy::Holding everything;
+  policy::DeviceHolding everything;
   for (int i = 0; i < static_cast<int>(topology.classes().size()); ++i) {
     if (const int free = Free(topology, empty, i); free > 0) everything.push_back({i, free});
   }
   full.Add(everything);
-  std::vector<policy::Holding> picks;
-  for (const policy::Holding& candidate : AllSpreads(topology, empty, totals, kMaxCandidates)) {
+  std::vector<policy::DeviceHolding> picks;
+  for (const policy::DeviceHolding& candidate :
+       AllSpreads(topology, empty, totals, kMaxCandidates)) {
     policy::Usage rest = full;
     rest.Remove(candidate);
     const policy::AdmitResult result = policy::Admit(topology, rest, demand);

@@ -23,7 +23,7 @@ void AppendUsage(std::string& key, const policy::Usage& usage) {
   for (const std::int32_t taken : usage.raw()) AppendRaw(key, taken);
 }
 
-void AppendHolding(std::string& key, const policy::Holding& holding) {
+void AppendHolding(std::string& key, const policy::DeviceHolding& holding) {
   AppendRaw(key, static_cast<std::uint32_t>(holding.size()));
   for (const policy::ClassCount& item : holding) {
     AppendRaw(key, item.class_index);
@@ -48,7 +48,7 @@ std::string KeyOf(const NodeState& state) {
   }
   for (const NodeState::Now& now : state.now) {
     for (const NodeState::Now::Place place : now.places) AppendRaw(key, place);
-    for (const policy::Holding& holding : now.held) AppendHolding(key, holding);
+    for (const policy::DeviceHolding& holding : now.held) AppendHolding(key, holding);
     AppendUsage(key, now.usage);
   }
   return key;

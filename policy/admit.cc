@@ -15,7 +15,7 @@ namespace {
 using Plans = absl::InlinedVector<AllocationPlan, 4>;
 using HintsOfAll = absl::InlinedVector<ResourceHints, 4>;
 
-void AddTo(Holding& holding, int class_index, int count) {
+void AddTo(DeviceHolding& holding, int class_index, int count) {
   if (count == 0) return;
   const auto at =
       std::lower_bound(holding.begin(), holding.end(), class_index,
@@ -179,7 +179,7 @@ class Admission {
     }
   }
 
-  static void Drop(Holding& holding, ClassCount item) {
+  static void Drop(DeviceHolding& holding, ClassCount item) {
     const auto at = std::find_if(holding.begin(), holding.end(), [&](const ClassCount& held) {
       return held.class_index == item.class_index;
     });

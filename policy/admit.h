@@ -42,7 +42,7 @@ struct ContainerAllocation {
   std::optional<NumaMask> affinity;
   bool preferred = false;
   // What the container sees, devices re-used from init containers included.
-  Holding devices;
+  DeviceHolding devices;
 };
 
 struct Outcome {
@@ -56,7 +56,7 @@ struct Outcome {
   std::vector<ContainerAllocation> containers;
   // What the Pod as a whole takes from the node, init containers' leftovers included; when refused,
   // what it would have held at that point (the kubelet frees it).
-  Holding held;
+  DeviceHolding held;
 };
 
 enum class Verdict { kAdmitted, kRefused, kDepends, kUnknown };

@@ -67,7 +67,7 @@ class Matching {
   std::map<int, int> holders_;  // endpoint -> token
 };
 
-Sightings DistinctInContainer(const Topology& topology, const Holding& endpoints) {
+Sightings DistinctInContainer(const Topology& topology, const DeviceHolding& endpoints) {
   Matching matching;
   std::set<int> seen;
   bool certain = true;
@@ -138,7 +138,7 @@ Sightings DistinctEndpoints(const Topology& topology, const Demand& demand,
   }
   bool unsure = false;
   for (const ContainerAllocation& container : outcome.containers) {
-    Holding endpoints;
+    DeviceHolding endpoints;
     for (const ClassCount& item : container.devices) {
       if (InAnyPool(topology, pools, item.class_index)) endpoints.push_back(item);
     }

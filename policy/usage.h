@@ -19,7 +19,7 @@ struct ClassCount {
 };
 
 // Sorted by class, no class twice, no zero count.
-using Holding = absl::InlinedVector<ClassCount, 4>;
+using DeviceHolding = absl::InlinedVector<ClassCount, 4>;
 
 // Devices in use per class, over all active Pods. A plain value, tied to one Topology.
 class Usage {
@@ -30,12 +30,12 @@ class Usage {
   [[nodiscard]] int taken(int class_index) const {
     return taken_[static_cast<std::size_t>(class_index)];
   }
-  void Add(const Holding& holding) {
+  void Add(const DeviceHolding& holding) {
     for (const ClassCount& item : holding) {
       taken_[static_cast<std::size_t>(item.class_index)] += item.count;
     }
   }
-  void Remove(const Holding& holding) {
+  void Remove(const DeviceHolding& holding) {
     for (const ClassCount& item : holding) {
       taken_[static_cast<std::size_t>(item.class_index)] -= item.count;
     }

@@ -35,7 +35,7 @@ policy::Demand DemandOf(const CasePod& pod) {
   return demand;
 }
 
-void AddKind(policy::Holding& kinds, int kind, int count) {
+void AddKind(policy::DeviceHolding& kinds, int kind, int count) {
   const auto at = std::lower_bound(
       kinds.begin(), kinds.end(), kind,
       [](const policy::ClassCount& k, int wanted) { return k.class_index < wanted; });
@@ -105,7 +105,7 @@ policy::Usage Replay::UsageOf(const World& world) const {
   return usage;
 }
 
-Replay::Kinds Replay::KindsOf(const policy::Holding& holding) const {
+Replay::Kinds Replay::KindsOf(const policy::DeviceHolding& holding) const {
   Kinds kinds;
   for (const policy::ClassCount& item : holding) {
     AddKind(kinds, kind_of_class_[static_cast<std::size_t>(item.class_index)], item.count);

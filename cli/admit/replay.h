@@ -31,7 +31,7 @@ class Replay {
 
  private:
   // Counts by kind, in the clothes of counts by class.
-  using Kinds = policy::Holding;
+  using Kinds = policy::DeviceHolding;
   using World = std::map<std::string, Kinds>;  // by Pod
   // What one outcome gives a container.
   struct Given {
@@ -53,7 +53,7 @@ class Replay {
 
   absl::Status Rebuild();
   [[nodiscard]] policy::Usage UsageOf(const World& world) const;
-  [[nodiscard]] Kinds KindsOf(const policy::Holding& holding) const;
+  [[nodiscard]] Kinds KindsOf(const policy::DeviceHolding& holding) const;
   absl::Status Admit(const CaseStep& step, nlohmann::ordered_json& answer);
   [[nodiscard]] Verdicts Ask(const CaseStep& step) const;
   void Collect(const World& world, const policy::AdmitResult& result, const CaseStep& step,

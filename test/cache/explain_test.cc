@@ -25,8 +25,8 @@ struct Taken {
   std::vector<int> endpoints;
 };
 
-policy::Holding HoldingOf(const policy::Topology& topology, const Taken& taken) {
-  policy::Holding holding;
+policy::DeviceHolding HoldingOf(const policy::Topology& topology, const Taken& taken) {
+  policy::DeviceHolding holding;
   for (int i = 0; i < static_cast<int>(topology.classes().size()); ++i) {
     const auto& device_class = topology.classes()[static_cast<std::size_t>(i)];
     const auto& pool = topology.pools()[static_cast<std::size_t>(topology.FindPool(test::kGpu))];
@@ -45,7 +45,7 @@ class ExplainTest : public ::testing::Test {
     state->id = next_id_++;
     state->topology = test::Make(machine);
     policy::Usage usage(*state->topology);
-    const policy::Holding holding = HoldingOf(*state->topology, taken);
+    const policy::DeviceHolding holding = HoldingOf(*state->topology, taken);
     usage.Add(holding);
     state->knowledge.usages = {usage};
     NodeView view;

@@ -430,7 +430,7 @@ TEST_P(GatedMachine, TheGateLetsInOnlyWhatEveryOrderAdmits) {
     const auto fleet = FleetOf(GetParam(), 1);
     policy::Usage truth(*topology);
     std::map<std::string, std::shared_ptr<policy::Demand>> waiting;
-    std::map<std::string, policy::Holding> running;
+    std::map<std::string, policy::DeviceHolding> running;
     std::map<std::string, api::Pod> pods;
     for (int step = 0; step < 40; ++step) {
       const unsigned dice = random() % 8;

@@ -103,7 +103,7 @@ class SimulatedKubelet {
   std::mt19937& random_;
   policy::Usage usage_;
   std::map<Handle, std::shared_ptr<const policy::Demand>> waiting_;
-  std::map<Handle, policy::Holding> held_;
+  std::map<Handle, policy::DeviceHolding> held_;
   std::set<Handle> leaving_;  // deleted, and holding devices
   std::vector<Handle> gone_;  // deleted, and not any more
   std::deque<std::pair<Handle, News>> news_;

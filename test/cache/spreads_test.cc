@@ -22,7 +22,7 @@ policy::Usage RandomUsage(const policy::Topology& topology, std::mt19937& random
   return usage;
 }
 
-int CountOf(const policy::Holding& holding) {
+int CountOf(const policy::DeviceHolding& holding) {
   int count = 0;
   for (const policy::ClassCount& item : holding) count += item.count;
   return count;
@@ -37,7 +37,7 @@ TEST_P(EveryMachine, WhatTheKubeletPicksIsAmongThePossiblePicks) {
   for (int i = 0; i < 2000; ++i) {
     const auto demand = test::RandomDemand(random);
     const policy::Usage usage = RandomUsage(*topology, random);
-    const std::vector<policy::Holding> picks = PossiblePicks(*topology, *demand, 4096);
+    const std::vector<policy::DeviceHolding> picks = PossiblePicks(*topology, *demand, 4096);
     for (const policy::Outcome& outcome : policy::Admit(*topology, usage, *demand).outcomes) {
       if (!outcome.admitted) continue;
       ++checked;
@@ -69,14 +69,14 @@ TEST_P(EveryMachine, ExtremesAreAmongAllSpreads) {
   for (int i = 0; i < 200; ++i) {
     const policy::Usage usage = RandomUsage(*topology, random);
     const PoolTotals totals = TotalsOf(*topology, *test::RandomDemand(random));
-    const std::vector<policy::Holding> all = AllSpreads(*topology, usage, totals, 100'000);
+    const std::vector<policy::DeviceHolding> all = AllSpreads(*topology, usage, totals, 100'000);
     ASSERT_FALSE(all.empty());
-    const std::set<policy::Holding> set(all.begin(), all.end());
+    const std::set<policy::DeviceHolding> set(all.begin(), all.end());
     EXPECT_EQ(set.size(), all.size());
-    const std::vector<policy::Holding> some = ExtremeSpreads(*topology, usage, totals, 8);
+    const std::vector<policy::DeviceHolding> some = ExtremeSpreads(*topology, usage, totals, 8);
     EXPECT_FALSE(some.empty());
     EXPECT_LE(some.size(), 8U);
-    for (const policy::Holding& spread : some) {
+    for (const policy::DeviceHolding& spread : some) {
       EXPECT_TRUE(set.contains(spread)) << GetParam().name << ", case " << i;
     }
   }

@@ -131,7 +131,7 @@ inline void Take(const Topology& topology, Usage& usage, const std::string& reso
 }
 
 // How many devices of the resource a holding has on the NUMA node.
-inline int On(const Topology& topology, const Holding& holding, const std::string& resource,
+inline int On(const Topology& topology, const DeviceHolding& holding, const std::string& resource,
               int node) {
   const Topology::Pool& pool =
       topology.pools()[static_cast<std::size_t>(topology.FindPool(resource))];
