@@ -27,6 +27,7 @@ type Case struct {
 	ReservedCPUMilli int64             `json:"reservedCpuMilli,omitempty"`
 	MemoryPolicy     string            `json:"memoryPolicy,omitempty"`
 	ReservedMemory   []ReservedMemory  `json:"reservedMemory,omitempty"`
+	FeatureGates     map[string]bool   `json:"featureGates,omitempty"`
 
 	Devices             map[string][]Device `json:"devices,omitempty"`
 	PreferredAllocation map[string][]string `json:"preferredAllocation,omitempty"`
@@ -92,7 +93,7 @@ func (d Device) NUMASet() string {
 }
 
 // Step is one thing that happens; exactly one of its keys is set, `observed`
-// beside `admit` excepted.
+// beside `admit`, `start` and `restart` excepted.
 type Step struct {
 	Admit      *Pod                `json:"admit,omitempty"`
 	Observed   *StepAnswer         `json:"observed,omitempty"`
@@ -101,7 +102,11 @@ type Step struct {
 	Devices    map[string][]Device `json:"devices,omitempty"`
 	Disconnect string              `json:"disconnect,omitempty"`
 	Prefer     map[string][]string `json:"prefer,omitempty"`
+	Restart    bool                `json:"restart,omitempty"`
 }
+
+// Observable is true when a real answer to the step says something.
+func (s *Step) Observable() bool { return s.Admit != nil || s.Start != "" || s.Restart }
 
 // Pod is what the kubelet is asked to admit.
 type Pod struct {
@@ -143,16 +148,53 @@ type Outcome struct {
 	Steps []StepAnswer `json:"steps"`
 }
 
-// StepAnswer is the kubelet's verdict on an `admit`, and `{}` for other steps.
+// Panic is the reason of an admission that ended the kubelet's process.
+const Panic = "<panic>"
+
+// StepAnswer is the kubelet's verdict on an `admit`, what came of a `restart`,
+// the state after an `admit`, `start` or `restart`, and `{}` for other steps.
 type StepAnswer struct {
 	Pod        string            `json:"pod,omitempty"`
 	Admitted   *bool             `json:"admitted,omitempty"`
 	Reason     string            `json:"reason,omitempty"`
 	Containers []ContainerAnswer `json:"containers,omitempty"`
+	Left       []Holding         `json:"left,omitempty"`
+
+	Restarted  *bool        `json:"restarted,omitempty"`
+	Readmitted []StepAnswer `json:"readmitted,omitempty"`
+
+	DefaultCPUs *string     `json:"defaultCpus,omitempty"`
+	MemoryState []NUMAState `json:"memoryState,omitempty"`
 }
 
 // IsAdmitted is false for a refusal.
 func (s *StepAnswer) IsAdmitted() bool { return s.Admitted != nil && *s.Admitted }
+
+// IsEmpty is true for `{}`.
+func (s *StepAnswer) IsEmpty() bool {
+	return s.Pod == "" && s.Restarted == nil && s.DefaultCPUs == nil && s.MemoryState == nil
+}
+
+// Ends is true when nothing can follow: the kubelet's process is gone.
+func (s *StepAnswer) Ends() bool {
+	return s.Reason == Panic || (s.Restarted != nil && !*s.Restarted)
+}
+
+// Holding is what a container of a refused Pod holds until the next admission.
+type Holding struct {
+	Name   string        `json:"name"`
+	CPUs   string        `json:"cpus,omitempty"`
+	Memory []MemoryBlock `json:"memory,omitempty"`
+}
+
+// NUMAState is the memory manager's book about one NUMA node: how many blocks
+// lie on it, which NUMA nodes it is grouped with, what is free by type.
+type NUMAState struct {
+	NUMA        int               `json:"numa"`
+	Assignments int               `json:"assignments"`
+	Cells       []int             `json:"cells"`
+	Free        map[string]uint64 `json:"free"`
+}
 
 // ContainerAnswer says what a container got.
 type ContainerAnswer struct {
@@ -194,11 +236,13 @@ func strict(line []byte, into any) error {
 
 // Line encodes a value as one line, newline included.
 func Line(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		panic(err) // every type here can be encoded
 	}
-	return append(b, '\n')
+	return out.Bytes()
 }
 
 // Clone copies a case deeply.
@@ -214,17 +258,22 @@ func (c *Case) Clone() *Case {
 	return out
 }
 
-// WithObserved is a copy of the case with the answer's steps beside its
-// admissions; without an answer the `observed` that are there are dropped.
+// UsesManagers is true when the case is about more than devices.
+func (c *Case) UsesManagers() bool {
+	if (c.CPUPolicy != "" && c.CPUPolicy != "none") || (c.MemoryPolicy != "" && c.MemoryPolicy != "None") || len(c.FeatureGates) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Restart })
+}
+
+// WithObserved is a copy of the case with the answer's steps beside its own;
+// without an answer the `observed` that are there are dropped.
 func (c *Case) WithObserved(steps []StepAnswer) *Case {
 	out := *c
 	out.Steps = slices.Clone(c.Steps)
 	for i := range out.Steps {
-		if out.Steps[i].Admit == nil {
-			continue
-		}
 		out.Steps[i].Observed = nil
-		if i < len(steps) {
+		if i < len(steps) && out.Steps[i].Observable() && !steps[i].IsEmpty() {
 			out.Steps[i].Observed = &steps[i]
 		}
 	}

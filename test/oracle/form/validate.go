@@ -37,16 +37,16 @@ func (c *Case) Validate() error {
 
 func (s *Step) validate(registered, active, known map[string]bool) error {
 	set := 0
-	for _, is := range []bool{s.Admit != nil, s.Remove != "", s.Start != "", s.Devices != nil, s.Disconnect != "", s.Prefer != nil} {
+	for _, is := range []bool{s.Admit != nil, s.Remove != "", s.Start != "", s.Devices != nil, s.Disconnect != "", s.Prefer != nil, s.Restart} {
 		if is {
 			set++
 		}
 	}
 	if set != 1 {
-		return fmt.Errorf("one of admit, remove, start, devices, disconnect, prefer is wanted, %d are there", set)
+		return fmt.Errorf("one of admit, remove, start, devices, disconnect, prefer, restart is wanted, %d are there", set)
 	}
-	if s.Observed != nil && s.Admit == nil {
-		return fmt.Errorf("observed stands only beside admit")
+	if s.Observed != nil && !s.Observable() {
+		return fmt.Errorf("observed stands only beside admit, start and restart")
 	}
 	switch {
 	case s.Admit != nil:

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	cpustate "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
@@ -53,7 +54,26 @@ func newMemoryManager(policy string, machine *machineInfo, allocatable v1.Resour
 	return memorymanager.NewManager(context.Background(), policy, machine, allocatable, reserved, "", store)
 }
 
-func newCPUState() cpustate.State       { return cpustate.NewMemoryState() }
+func newCPUState() cpustate.State { return cpustate.NewMemoryState() }
+
+// File-backed states, as the managers' Start makes them.
+func newCPUCheckpointState(dir, name string, running containermap.ContainerMap) (cpustate.State, error) {
+	return cpustate.NewCheckpointState(dir, name, "none", running)
+}
+
+func newMemoryCheckpointState(dir, name string) (memorystate.State, error) {
+	return memorystate.NewCheckpointState(klog.TODO(), dir, name, "None")
+}
+
+//go:linkname writeDeviceCheckpoint k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.(*ManagerImpl).writeCheckpoint
+func writeDeviceCheckpoint(m *devicemanager.ManagerImpl) error
+
+//go:linkname readDeviceCheckpoint k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.(*ManagerImpl).readCheckpoint
+func readDeviceCheckpoint(m *devicemanager.ManagerImpl) error
+
+func saveDevices(m *devicemanager.ManagerImpl) error { return writeDeviceCheckpoint(m) }
+func loadDevices(m *devicemanager.ManagerImpl) error { return readDeviceCheckpoint(m) }
+
 func newMemoryState() memorystate.State { return memorystate.NewMemoryState(klog.TODO()) }
 
 func startCPUPolicy(p cpumanager.Policy, s cpustate.State) error { return p.Start(s) }

@@ -16,7 +16,7 @@ func setField(ptr any, name string, value any) {
 	f := field(ptr, name)
 	v := reflect.ValueOf(value)
 	if !v.Type().AssignableTo(f.Type()) {
-		panic(fmt.Sprintf("%T.%s is a %s now, not a %s", ptr, name, f.Type(), v.Type()))
+		panic(driftf("%T.%s is a %s now, not a %s", ptr, name, f.Type(), v.Type()))
 	}
 	f.Set(v)
 }
@@ -25,11 +25,16 @@ func setField(ptr any, name string, value any) {
 func field(ptr any, name string) reflect.Value {
 	v := reflect.ValueOf(ptr)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
-		panic(fmt.Sprintf("%T is no pointer to a struct", ptr))
+		panic(driftf("%T is no pointer to a struct", ptr))
 	}
 	f := v.Elem().FieldByName(name)
 	if !f.IsValid() {
-		panic(fmt.Sprintf("%T has no field %s now", ptr, name))
+		panic(driftf("%T has no field %s now", ptr, name))
 	}
 	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem()
 }
+
+// drift is a panic of the judge's own, not of the kubelet.
+type drift string
+
+func driftf(format string, args ...any) drift { return drift(fmt.Sprintf(format, args...)) }

@@ -20,8 +20,10 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/checkpointmanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
+	cpustate "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
+	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/config"
 	"k8s.io/utils/cpuset"
@@ -42,24 +44,32 @@ type node struct {
 	plugins map[string]*plugin
 	prefers map[string][]string      // plugins with GetPreferredAllocation
 	lists   map[string][]form.Device // what each plugin listed last
-	pods    map[string]*v1.Pod       // every Pod of the case, by name
-	active  map[string]*v1.Pod
+	active  map[string]*admitted
+	started map[string]bool
 	shuffle *rand.Rand
 	sockets int
+
+	c            *form.Case
+	machine      *machineInfo
+	reservedCPUs cpuset.CPUSet
+	gates        map[string]bool // those that are looked at while managers are made
+	sources      *sources
+	cpuState     cpustate.State
+	memoryState  memorystate.State
 }
 
-type ready struct{}
+// admitted is a Pod that the kubelet has taken, or is about to.
+type admitted struct {
+	pod *v1.Pod
+	of  *form.Pod
+	at  int // step
+}
 
-func (ready) AddSource(string) {}
-func (ready) AllReady() bool   { return true }
+// sources of Pods: not ready while the kubelet sees its Pods for the first time.
+type sources struct{ ready bool }
 
-// noCheckpoints keeps nothing.
-type noCheckpoints struct{}
-
-func (noCheckpoints) CreateCheckpoint(string, checkpointmanager.Checkpoint) error { return nil }
-func (noCheckpoints) GetCheckpoint(string, checkpointmanager.Checkpoint) error    { return nil }
-func (noCheckpoints) RemoveCheckpoint(string) error                               { return nil }
-func (noCheckpoints) ListCheckpoints() ([]string, error)                          { return nil, nil }
+func (*sources) AddSource(string) {}
+func (s *sources) AllReady() bool { return s.ready }
 
 var (
 	once      sync.Once
@@ -73,30 +83,26 @@ func prepare() {
 	socketDir = os.TempDir()
 }
 
-func newNode(c *form.Case, shuffle *rand.Rand) (*node, error) {
-	once.Do(prepare)
+func newNode(c *form.Case, gates map[string]bool, shuffle *rand.Rand) (*node, error) {
 	n := &node{
-		plugins: map[string]*plugin{},
 		prefers: map[string][]string{},
-		lists:   map[string][]form.Device{},
-		pods:    map[string]*v1.Pod{},
-		active:  map[string]*v1.Pod{},
+		active:  map[string]*admitted{},
+		started: map[string]bool{},
 		shuffle: shuffle,
+		c:       c,
+		gates:   gates,
 	}
-	machine, reservedCPUs, err := machineOf(c)
-	if err != nil {
+	var err error
+	if n.machine, n.reservedCPUs, err = machineOf(c); err != nil {
 		return nil, err
 	}
-	policy, scope := orDefault(c.TopologyPolicy, "none"), orDefault(c.Scope, "container")
-	if n.topology, err = newTopologyManager(machine.Topology, policy, scope, c.Options); err != nil {
+	if err := n.wire(containermap.NewContainerMap(), sets.New[string]()); err != nil {
 		return nil, err
 	}
-	if err = n.wireDevices(machine); err != nil {
+	if err := n.startPolicies(newCPUState(), newMemoryState()); err != nil {
 		return nil, err
 	}
-	if err = n.wireCPUsAndMemory(c, machine, reservedCPUs); err != nil {
-		return nil, err
-	}
+	n.sources.ready = true
 	for _, r := range sortedKeys(c.Devices) {
 		if err := n.list(r, c.Devices[r]); err != nil {
 			return nil, err
@@ -108,59 +114,69 @@ func newNode(c *form.Case, shuffle *rand.Rand) (*node, error) {
 	return n, nil
 }
 
-func (n *node) wireDevices(machine *machineInfo) error {
-	var err error
-	n.devices, err = newDeviceManager(socketDir+"/kubelet.sock", machine.Topology, n.topology)
-	if err != nil {
+// wire makes all managers anew, for containers that are there already and
+// those of them that run.
+func (n *node) wire(there containermap.ContainerMap, running sets.Set[string]) error {
+	n.plugins, n.lists, n.sources = map[string]*plugin{}, map[string][]form.Device{}, &sources{}
+	if err := n.withGatesOfMaking(n.makeManagers); err != nil {
 		return err
 	}
 	setField(n.devices, "checkpointManager", checkpointmanager.CheckpointManager(noCheckpoints{}))
 	setField(n.devices, "activePods", devicemanager.ActivePodsFunc(n.activePods))
-	setField(n.devices, "sourcesReady", config.SourcesReady(ready{}))
-	setField(n.devices, "containerMap", containermap.NewContainerMap())
-	setField(n.devices, "containerRunningSet", sets.New[string]())
+	setField(n.devices, "sourcesReady", config.SourcesReady(n.sources))
+	setField(n.devices, "containerMap", there.Clone())
+	setField(n.devices, "containerRunningSet", running)
+	setField(n.cpus, "activePods", cpumanager.ActivePodsFunc(n.activePods))
+	setField(n.cpus, "sourcesReady", config.SourcesReady(n.sources))
+	setField(n.cpus, "containerMap", there.Clone())
+	setField(n.memory, "activePods", memorymanager.ActivePodsFunc(n.activePods))
+	setField(n.memory, "sourcesReady", config.SourcesReady(n.sources))
+	setField(n.memory, "containerMap", there.Clone())
 	addProvider(n.topology, n.devices)
+	addProvider(n.topology, n.cpus)
+	addProvider(n.topology, n.memory)
 	return nil
 }
 
-func (n *node) wireCPUsAndMemory(c *form.Case, machine *machineInfo, reservedCPUs cpuset.CPUSet) error {
+func (n *node) makeManagers() error {
+	c := n.c
 	allocatable := v1.ResourceList{}
 	if c.ReservedCPUMilli != 0 {
 		allocatable[v1.ResourceCPU] = *resource.NewMilliQuantity(c.ReservedCPUMilli, resource.DecimalSI)
-	} else if !reservedCPUs.IsEmpty() {
-		allocatable[v1.ResourceCPU] = *resource.NewQuantity(int64(reservedCPUs.Size()), resource.DecimalSI)
+	} else if !n.reservedCPUs.IsEmpty() {
+		allocatable[v1.ResourceCPU] = *resource.NewQuantity(int64(n.reservedCPUs.Size()), resource.DecimalSI)
 	}
 	reserved, err := reservedMemory(c, allocatable)
 	if err != nil {
 		return err
 	}
+	policy, scope := orDefault(c.TopologyPolicy, "none"), orDefault(c.Scope, "container")
+	if n.topology, err = newTopologyManager(n.machine.Topology, policy, scope, c.Options); err != nil {
+		return err
+	}
+	if n.devices, err = newDeviceManager(socketDir+"/kubelet.sock", n.machine.Topology, n.topology); err != nil {
+		return err
+	}
+	if n.cpus, err = newCPUManager(n.cpuPolicy(), c.CPUOptions, n.machine, n.reservedCPUs, allocatable, n.topology); err != nil {
+		return err
+	}
+	n.memory, err = newMemoryManager(n.memoryPolicy(), n.machine, allocatable, reserved, n.topology)
+	return err
+}
 
-	if n.cpus, err = newCPUManager(orDefault(c.CPUPolicy, "none"), c.CPUOptions, machine, reservedCPUs, allocatable, n.topology); err != nil {
-		return err
-	}
-	cpuState := newCPUState()
-	setField(n.cpus, "state", cpuState)
-	setField(n.cpus, "activePods", cpumanager.ActivePodsFunc(n.activePods))
-	setField(n.cpus, "sourcesReady", config.SourcesReady(ready{}))
-	setField(n.cpus, "containerMap", containermap.NewContainerMap())
-	if err := startCPUPolicy(field(n.cpus, "policy").Interface().(cpumanager.Policy), cpuState); err != nil {
-		return err
-	}
-	addProvider(n.topology, n.cpus)
+func (n *node) cpuPolicy() string    { return orDefault(n.c.CPUPolicy, "none") }
+func (n *node) memoryPolicy() string { return orDefault(n.c.MemoryPolicy, "None") }
 
-	if n.memory, err = newMemoryManager(orDefault(c.MemoryPolicy, "None"), machine, allocatable, reserved, n.topology); err != nil {
+// startPolicies is what the CPU and the memory manager's Start does with the
+// state that it found.
+func (n *node) startPolicies(c cpustate.State, m memorystate.State) error {
+	n.cpuState, n.memoryState = c, m
+	setField(n.cpus, "state", c)
+	if err := startCPUPolicy(field(n.cpus, "policy").Interface().(cpumanager.Policy), c); err != nil {
 		return err
 	}
-	memoryState := newMemoryState()
-	setField(n.memory, "state", memoryState)
-	setField(n.memory, "activePods", memorymanager.ActivePodsFunc(n.activePods))
-	setField(n.memory, "sourcesReady", config.SourcesReady(ready{}))
-	setField(n.memory, "containerMap", containermap.NewContainerMap())
-	if err := startMemoryPolicy(field(n.memory, "policy").Interface().(memorymanager.Policy), memoryState); err != nil {
-		return err
-	}
-	addProvider(n.topology, n.memory)
-	return nil
+	setField(n.memory, "state", m)
+	return startMemoryPolicy(field(n.memory, "policy").Interface().(memorymanager.Policy), m)
 }
 
 // reservedMemory parses the kubelet's reservedMemory and adds its sums to what
@@ -186,8 +202,8 @@ func reservedMemory(c *form.Case, allocatable v1.ResourceList) ([]kubeletconfig.
 
 func (n *node) activePods() []*v1.Pod {
 	pods := make([]*v1.Pod, 0, len(n.active))
-	for _, p := range n.active {
-		pods = append(pods, p)
+	for _, a := range n.active {
+		pods = append(pods, a.pod)
 	}
 	return pods
 }

@@ -8,15 +8,9 @@ package kubelet
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
 
 	"numafit.io/numafit/test/oracle/form"
 )
@@ -35,19 +29,63 @@ func Run(c *form.Case, shuffle *rand.Rand) (answer form.Answer) {
 		answer.Error = err.Error()
 		return answer
 	}
-	n, err := newNode(c, shuffle)
+	once.Do(prepare)
+	whileMaking, throughout, err := gateSets(c.FeatureGates)
+	if err != nil {
+		answer.Error = err.Error()
+		return answer
+	}
+	if len(throughout) > 0 {
+		alone.Lock()
+		defer alone.Unlock()
+		back, err := setGates(throughout)
+		if err != nil {
+			answer.Error = err.Error()
+			return answer
+		}
+		defer back()
+	} else {
+		alone.RLock()
+		defer alone.RUnlock()
+	}
+	n, err := newNode(c, whileMaking, shuffle)
 	if err != nil {
 		answer.Error = err.Error()
 		return answer
 	}
 	for i := range c.Steps {
-		step, err := n.step(i, &c.Steps[i])
+		step, err := n.survive(i, &c.Steps[i])
 		if err != nil {
 			return form.Answer{ID: c.ID, Error: fmt.Sprintf("steps[%d]: %v", i, err)}
 		}
 		answer.Steps = append(answer.Steps, step)
+		if step.Ends() {
+			break
+		}
 	}
 	return answer
+}
+
+// survive is a step; an admission in which the kubelet panics is the last one.
+func (n *node) survive(i int, s *form.Step) (answer form.StepAnswer, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case drift:
+			panic(p)
+		default:
+			no := false
+			switch {
+			case s.Admit != nil:
+				answer = form.StepAnswer{Pod: s.Admit.Name, Admitted: &no, Reason: form.Panic}
+			case s.Restart:
+				answer = form.StepAnswer{Restarted: &no}
+			default:
+				panic(p)
+			}
+		}
+	}()
+	return n.step(i, s)
 }
 
 func (n *node) step(i int, s *form.Step) (form.StepAnswer, error) {
@@ -56,8 +94,15 @@ func (n *node) step(i int, s *form.Step) (form.StepAnswer, error) {
 		return n.admit(i, s.Admit, s.Observed)
 	case s.Remove != "":
 		delete(n.active, s.Remove)
+		delete(n.started, s.Remove)
 	case s.Start != "":
 		n.start(s.Start)
+		answer := form.StepAnswer{}
+		n.fillState(&answer)
+		if s.Observed != nil {
+			n.imposeState(s.Observed)
+		}
+		return answer, nil
 	case s.Devices != nil:
 		for _, r := range sortedKeys(s.Devices) {
 			if err := n.list(r, s.Devices[r]); err != nil {
@@ -70,6 +115,8 @@ func (n *node) step(i int, s *form.Step) (form.StepAnswer, error) {
 		for r, order := range s.Prefer {
 			n.prefer(r, order)
 		}
+	case s.Restart:
+		return n.restart(s.Observed)
 	}
 	return form.StepAnswer{}, nil
 }
@@ -81,20 +128,33 @@ func (n *node) admit(i int, p *form.Pod, observed *form.StepAnswer) (form.StepAn
 	if err != nil {
 		return form.StepAnswer{}, err
 	}
-	n.pods[p.Name] = pod
-	n.active[p.Name] = pod
-	result := admit(n.topology, pod)
-	answer := form.StepAnswer{Pod: p.Name, Admitted: &result.Admit}
-	if result.Admit {
-		answer.Containers = n.containers(p, string(pod.UID))
-	} else {
-		answer.Reason = result.Reason
-		delete(n.active, p.Name)
-	}
+	a := &admitted{pod: pod, of: p, at: i}
+	delete(n.started, p.Name)
+	answer := n.ask(a)
+	n.fillState(&answer)
 	if observed != nil {
-		n.impose(p.Name, pod, observed)
+		n.imposeDevices(a, observed)
+		if err := n.impose(a, observed); err != nil {
+			return form.StepAnswer{}, err
+		}
+		n.imposeState(observed)
 	}
 	return answer, nil
+}
+
+// ask is topology admission, and what the Pod then has.
+func (n *node) ask(a *admitted) form.StepAnswer {
+	n.active[a.of.Name] = a
+	result := admit(n.topology, a.pod)
+	answer := form.StepAnswer{Pod: a.of.Name, Admitted: &result.Admit}
+	if result.Admit {
+		answer.Containers = n.containers(a.of, string(a.pod.UID))
+	} else {
+		answer.Reason = result.Reason
+		answer.Left = n.left(a.of, string(a.pod.UID))
+		delete(n.active, a.of.Name)
+	}
+	return answer
 }
 
 func (n *node) containers(p *form.Pod, uid string) []form.ContainerAnswer {
@@ -115,154 +175,29 @@ func (n *node) containers(p *form.Pod, uid string) []form.ContainerAnswer {
 			}
 			a.Devices[r] = sortedKeys(list)
 		}
-		if cpus, ok := n.exclusiveCPUs(uid, c.Name); ok {
-			a.CPUs = cpus
-		}
-		for _, b := range memoryBlocks(n.memory, uid, c.Name) {
-			a.Memory = append(a.Memory, form.MemoryBlock{Type: string(b.Type), NUMA: b.NUMAAffinity, Size: b.Size})
-		}
+		a.CPUs, a.Memory = n.holding(uid, c.Name)
 		out = append(out, a)
-	}
-	return out
-}
-
-func (n *node) exclusiveCPUs(uid, container string) (string, bool) {
-	s := n.cpus.GetExclusiveCPUs(uid, container)
-	return s.String(), !s.IsEmpty()
-}
-
-// impose replaces what the Pod got by what was observed.
-func (n *node) impose(name string, pod *v1.Pod, observed *form.StepAnswer) {
-	podDevices := field(n.devices, "podDevices")
-	held := podDevices.UnsafePointer()
-	devs := field(podDevices.Interface(), "devs")
-	for _, key := range devs.MapKeys() {
-		if key.String() == string(pod.UID) {
-			devs.SetMapIndex(key, reflect.Value{}) // delete
-		}
-	}
-	if observed.IsAdmitted() {
-		n.active[name] = pod
-		for _, c := range observed.Containers {
-			for r, ids := range c.Devices {
-				podDevicesInsert(held, string(pod.UID), c.Name, r, n.byNUMA(r, ids), &pluginapi.ContainerAllocateResponse{})
-			}
-		}
-	} else {
-		delete(n.active, name)
-	}
-	setField(n.devices, "allocatedDevices", podDevicesAll(held))
-}
-
-func (n *node) byNUMA(r string, ids []string) checkpoint.DevicesPerNUMA {
-	wanted := sets.New(ids...)
-	out := checkpoint.NewDevicesPerNUMA()
-	for _, d := range n.lists[r] {
-		if !wanted.Has(d.ID) {
-			continue
-		}
-		if len(d.NUMA) == 0 {
-			out[-1] = append(out[-1], d.ID)
-		}
-		for _, id := range d.NUMA {
-			out[int64(id)] = append(out[int64(id)], d.ID)
-		}
 	}
 	return out
 }
 
 // start is PreStartContainer of each container, in order.
 func (n *node) start(name string) {
-	pod := n.active[name]
-	if pod == nil {
+	a := n.active[name]
+	if a == nil {
 		return
 	}
-	for i := range pod.Spec.InitContainers {
-		n.startContainer(pod, &pod.Spec.InitContainers[i])
+	for i := range a.pod.Spec.InitContainers {
+		n.startContainer(a.pod, &a.pod.Spec.InitContainers[i])
 	}
-	for i := range pod.Spec.Containers {
-		n.startContainer(pod, &pod.Spec.Containers[i])
+	for i := range a.pod.Spec.Containers {
+		n.startContainer(a.pod, &a.pod.Spec.Containers[i])
 	}
+	n.started[name] = true
 }
 
 func (n *node) startContainer(pod *v1.Pod, c *v1.Container) {
-	startContainer(n.cpus, n.memory, n.topology, pod, c, string(pod.UID)+"/"+c.Name)
+	startContainer(n.cpus, n.memory, n.topology, pod, c, containerID(pod, c))
 }
 
-func podOf(p *form.Pod, step string) (*v1.Pod, error) {
-	pod := &v1.Pod{}
-	pod.Name, pod.Namespace = p.Name, "default"
-	pod.UID = types.UID(p.Name + "#" + step)
-	var err error
-	if pod.Spec.InitContainers, err = containersOf(p.InitContainers); err != nil {
-		return nil, err
-	}
-	if pod.Spec.Containers, err = containersOf(p.Containers); err != nil {
-		return nil, err
-	}
-	if p.Resources != nil {
-		r, err := resourcesOf(*p.Resources)
-		if err != nil {
-			return nil, err
-		}
-		pod.Spec.Resources = &r
-	}
-	return pod, nil
-}
-
-func containersOf(list []form.Container) ([]v1.Container, error) {
-	var out []v1.Container
-	for _, c := range list {
-		r, err := resourcesOf(c.Resources)
-		if err != nil {
-			return nil, fmt.Errorf("container %s: %w", c.Name, err)
-		}
-		k := v1.Container{Name: c.Name, Resources: r}
-		if c.RestartPolicy != "" {
-			policy := v1.ContainerRestartPolicy(c.RestartPolicy)
-			k.RestartPolicy = &policy
-		}
-		out = append(out, k)
-	}
-	return out, nil
-}
-
-// resourcesOf parses quantities; a missing request takes the limit, as the API
-// server would have it.
-func resourcesOf(r form.Resources) (v1.ResourceRequirements, error) {
-	out := v1.ResourceRequirements{}
-	var err error
-	if out.Limits, err = quantities(r.Limits); err != nil {
-		return out, err
-	}
-	if out.Requests, err = quantities(r.Requests); err != nil {
-		return out, err
-	}
-	for name, q := range out.Limits {
-		if _, given := out.Requests[name]; !given {
-			if out.Requests == nil {
-				out.Requests = v1.ResourceList{}
-			}
-			out.Requests[name] = q
-		}
-	}
-	return out, nil
-}
-
-func quantities(in map[string]string) (v1.ResourceList, error) {
-	if len(in) == 0 {
-		return nil, nil
-	}
-	out := v1.ResourceList{}
-	for name, s := range in {
-		q, err := resource.ParseQuantity(s)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %q: %w", name, s, err)
-		}
-		if q.Sign() < 0 {
-			return nil, fmt.Errorf("%s: %q is below zero: the API server refuses it", name, s)
-		}
-		out[v1.ResourceName(name)] = q
-	}
-	return out, nil
-}
+func containerID(pod *v1.Pod, c *v1.Container) string { return string(pod.UID) + "/" + c.Name }
