@@ -2,14 +2,6 @@
 # Sets ROOT; nothing runs until a function is called.
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# ccache's default cache is used where ccache exists and never required.
-if command -v ccache >/dev/null 2>&1; then
-  export NUMAFIT_COMPILER_LAUNCHER=ccache
-  # The same source compiled in another checkout or another build folder is the same object.
-  export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
-else
-  export NUMAFIT_COMPILER_LAUNCHER=
-fi
 # ctest and ninja take their parallelism from here.
 : "${NUMAFIT_JOBS:=$(nproc)}"
 export NUMAFIT_JOBS

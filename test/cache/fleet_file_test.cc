@@ -9,6 +9,7 @@
 
 #include "api/resource_class.h"
 #include "cache/fleet.h"
+#include "test/paths.h"
 
 namespace numafit::cache {
 namespace {
@@ -250,10 +251,10 @@ TEST(FleetFile, AliasesDoNotBlowItUp) {
 // Every fleet file that ships is sound, down to what its Pods hold.
 TEST(FleetFile, ShippedFilesLoad) {
   int files = 0;
-  std::vector<std::filesystem::path> paths = {std::filesystem::path(NUMAFIT_SOURCE_DIR) /
+  std::vector<std::filesystem::path> paths = {std::filesystem::path(test::SourceDir()) /
                                               "deploy/examples/fleet.yaml"};
   for (const auto& entry : std::filesystem::directory_iterator(
-           std::filesystem::path(NUMAFIT_SOURCE_DIR) / "test/fleets")) {
+           std::filesystem::path(test::SourceDir()) / "test/fleets")) {
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
   }
   for (const std::filesystem::path& path : paths) {

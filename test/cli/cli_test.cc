@@ -17,6 +17,7 @@
 #include "cache/demand.h"
 #include "cache/explain.h"
 #include "cache/fleet.h"
+#include "test/paths.h"
 
 namespace numafit {
 namespace {
@@ -33,7 +34,7 @@ struct Ran {
 
 Ran Execute(const std::string& arguments, const std::string& input = "") {
   const std::string command =
-      "printf '%s' '" + input + "' | " NUMAFIT_BINARY " " + arguments + " 2>&1";
+      "printf '%s' '" + input + "' | " + test::BinaryDir() + "/numafit " + arguments + " 2>&1";
   Ran ran;
   FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return ran;
@@ -53,7 +54,7 @@ std::string PodText(int gpus, int endpoints) {
          "\"}}}]}}";
 }
 
-const std::string kLab = std::string("--fleet ") + NUMAFIT_SOURCE_DIR + "/test/fleets/lab.yaml";
+const std::string kLab = "--fleet " + test::SourceDir() + "/test/fleets/lab.yaml";
 
 TEST(Cli, HelpHasExamplesForEveryCommand) {
   const Ran help = Execute("--help");

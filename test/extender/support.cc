@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "test/paths.h"
 
 namespace numafit::extender {
 
@@ -71,8 +72,7 @@ std::string BindJson(std::string_view pod, std::string_view node) {
 }
 
 std::string ReadTestFile(const std::string& path_below_test_extender) {
-  std::ifstream file(std::string(NUMAFIT_SOURCE_DIR) + "/test/extender/" +
-                     path_below_test_extender);
+  std::ifstream file(test::SourceDir() + "/test/extender/" + path_below_test_extender);
   EXPECT_TRUE(file.good()) << path_below_test_extender;
   std::ostringstream text;
   text << file.rdbuf();

@@ -10,14 +10,14 @@
 #include "api/pod_json.h"
 #include "kube/watch_frames.h"
 #include "test/kube/encode.h"
+#include "test/paths.h"
 
 namespace numafit::kube {
 namespace {
 
 // What Kubernetes' own serializers wrote (testdata/main.go).
 std::string Fixture(const std::string& name) {
-  std::ifstream stream(std::string(NUMAFIT_SOURCE_DIR) + "/test/kube/testdata/" + name,
-                       std::ios::binary);
+  std::ifstream stream(test::SourceDir() + "/test/kube/testdata/" + name, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(stream), {});
   EXPECT_FALSE(text.empty()) << name;
   return text;
