@@ -25,6 +25,9 @@ struct KubeletVersion {
   // Device hints enumerate only NUMA nodes that carry a device of the resource
   // (1.36: cm/devicemanager/topology_hints.go, kubernetes#138244); before, all of the machine's.
   [[nodiscard]] bool HintsOverDeviceNodesOnly() const { return major > 1 || minor >= 36; }
+  // A container that requests neither memory nor hugepages is nothing to the memory manager (1.37:
+  // cm/memorymanager/policy_static.go); before, it is allocated nothing, which can fail.
+  [[nodiscard]] bool SkipsContainersWithoutMemory() const { return major > 1 || minor >= 37; }
 
   constexpr auto operator<=>(const KubeletVersion&) const = default;
 };
