@@ -3,7 +3,6 @@
 package judge
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -28,6 +27,13 @@ type stepClaim struct {
 	Reasons    []string         `json:"reasons,omitempty"`
 	Settling   bool             `json:"settling,omitempty"`
 	Containers []containerClaim `json:"containers,omitempty"`
+	Left       *[]form.Holding  `json:"left,omitempty"`
+
+	Restarted  *bool       `json:"restarted,omitempty"`
+	Readmitted []stepClaim `json:"readmitted,omitempty"`
+
+	DefaultCPUs *string           `json:"defaultCpus,omitempty"`
+	MemoryState *[]form.NUMAState `json:"memoryState,omitempty"`
 }
 
 type containerClaim struct {
@@ -35,6 +41,8 @@ type containerClaim struct {
 	Affinity  json.RawMessage        `json:"affinity,omitempty"` // absent: nothing is claimed
 	Preferred *bool                  `json:"preferred,omitempty"`
 	Devices   map[string]deviceClaim `json:"devices,omitempty"`
+	CPUs      *string                `json:"cpus,omitempty"`
+	Memory    *[]form.MemoryBlock    `json:"memory,omitempty"`
 }
 
 // deviceClaim is one of exact ids, exact counts, possible counts.
@@ -92,119 +100,4 @@ func (l listings) count(r string, ids []string) map[string]int {
 		out[l[r][id]]++
 	}
 	return out
-}
-
-// check compares a real answer with a claim. With exact the mirror knew the
-// state before every admission, so it owes at least the first container's
-// affinity. The problem is empty when all is well; step is where it is not.
-func check(c *form.Case, real *form.Answer, said *claim, exact bool, t *Tally) (problem string, step int) {
-	if said.broken() {
-		return said.Error, -1
-	}
-	if real.Error != "" || said.Error != "" {
-		if (real.Error != "") != (said.Error != "") {
-			return fmt.Sprintf("error: kubelet %q, mirror %q", real.Error, said.Error), -1
-		}
-		if exact { // each case is asked twice
-			t.Errors++
-		}
-		return "", 0
-	}
-	if len(said.Steps) != len(real.Steps) {
-		return fmt.Sprintf("%d steps are answered, not %d", len(said.Steps), len(real.Steps)), -1
-	}
-	lists := listings{}
-	lists.apply(c.Devices)
-	for i := range real.Steps {
-		if c.Steps[i].Devices != nil {
-			lists.apply(c.Steps[i].Devices)
-		}
-		if c.Steps[i].Admit == nil {
-			continue
-		}
-		if p := checkStep(c.Steps[i].Admit, &real.Steps[i], &said.Steps[i], exact, lists, t); p != "" {
-			return p, i
-		}
-	}
-	return "", 0
-}
-
-func checkStep(pod *form.Pod, real *form.StepAnswer, said *stepClaim, exact bool, lists listings, t *Tally) string {
-	t.Asked++
-	if said.Pod != real.Pod {
-		return fmt.Sprintf("pod: kubelet %q, mirror %q", real.Pod, said.Pod)
-	}
-	if said.Settling {
-		if exact && len(pod.All()) == 1 {
-			return "settling although the state was observed and there is one container"
-		}
-		if said.Admitted != nil {
-			return "settling with a verdict"
-		}
-		t.Settling++
-		return ""
-	}
-	if said.Admitted == nil {
-		t.Null++
-	} else if *said.Admitted != real.IsAdmitted() {
-		return fmt.Sprintf("admitted: kubelet %v (%s), mirror %v (%s)", real.IsAdmitted(), real.Reason, *said.Admitted, said.Reason)
-	}
-	if !real.IsAdmitted() {
-		reasons := said.Reasons
-		if len(reasons) == 0 && said.Reason != "" {
-			reasons = []string{said.Reason}
-		}
-		if !slices.Contains(reasons, real.Reason) {
-			return fmt.Sprintf("reason: kubelet %s, mirror %v", real.Reason, reasons)
-		}
-		return ""
-	}
-	return checkContainers(real, said, exact, lists, t)
-}
-
-func checkContainers(real *form.StepAnswer, said *stepClaim, exact bool, lists listings, t *Tally) string {
-	if len(said.Containers) != len(real.Containers) {
-		return fmt.Sprintf("%d containers, mirror says %d", len(real.Containers), len(said.Containers))
-	}
-	for i := range real.Containers {
-		r, s := &real.Containers[i], &said.Containers[i]
-		if r.Name != s.Name {
-			return fmt.Sprintf("container %d: kubelet %q, mirror %q", i, r.Name, s.Name)
-		}
-		mustKnow := exact && i == 0
-		if mustKnow && (s.Affinity == nil || s.Preferred == nil) {
-			return fmt.Sprintf("container %s: affinity and preferred are determined, the mirror does not say", r.Name)
-		}
-		if affinity, _ := json.Marshal(r.Affinity); s.Affinity != nil && !bytes.Equal(affinity, compact(s.Affinity)) {
-			return fmt.Sprintf("container %s: affinity: kubelet %s, mirror %s", r.Name, affinity, s.Affinity)
-		}
-		if s.Preferred != nil && *s.Preferred != r.Preferred {
-			return fmt.Sprintf("container %s: preferred: kubelet %v, mirror %v", r.Name, r.Preferred, *s.Preferred)
-		}
-		for name, ids := range r.Devices {
-			d, claimed := s.Devices[name]
-			if !claimed {
-				t.Unclaimed++
-				continue
-			}
-			t.Claimed++
-			if counts := lists.count(name, ids); !d.holds(ids, counts) {
-				return fmt.Sprintf("container %s: %s: kubelet gave %v, by NUMA %v, mirror says %v %v", r.Name, name, ids, counts, d.ids, d.possible)
-			}
-		}
-		for name, d := range s.Devices {
-			if _, has := r.Devices[name]; !has && !d.holds(nil, map[string]int{}) {
-				return fmt.Sprintf("container %s: %s: kubelet gave none, mirror says %v %v", r.Name, name, d.ids, d.possible)
-			}
-		}
-	}
-	return ""
-}
-
-func compact(b []byte) []byte {
-	var out bytes.Buffer
-	if err := json.Compact(&out, b); err != nil {
-		return b
-	}
-	return out.Bytes()
 }

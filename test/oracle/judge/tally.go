@@ -23,13 +23,54 @@ type Tally struct {
 	Claimed   int // devices of a container and resource that the mirror foretold
 	Unclaimed int // ... and that it left open
 
+	CPUs, Memory, States foretold // containers' CPUs and memory blocks, states after a step
+
+	Restarts      int
 	Disagreements int
+}
+
+// foretold counts what the mirror said and what it left open, from states that
+// it knew and from sets of states.
+type foretold struct{ Said, Open, SaidOfSets, OpenOfSets int }
+
+func (f *foretold) count(exact, said bool) {
+	switch {
+	case exact && said:
+		f.Said++
+	case exact:
+		f.Open++
+	case said:
+		f.SaidOfSets++
+	default:
+		f.OpenOfSets++
+	}
+}
+
+func (f *foretold) add(o foretold) {
+	f.Said += o.Said
+	f.Open += o.Open
+	f.SaidOfSets += o.SaidOfSets
+	f.OpenOfSets += o.OpenOfSets
+}
+
+func (f *foretold) weak() bool { return f.Open > (f.Said+f.Open)/20 }
+
+func (f foretold) String() string {
+	return fmt.Sprintf("%d of %d (from sets of states %d of %d)", f.Said, f.Said+f.Open, f.SaidOfSets, f.SaidOfSets+f.OpenOfSets)
 }
 
 func (t *Tally) real(a *form.Answer) {
 	t.Cases++
-	for i := range a.Steps {
-		s := &a.Steps[i]
+	t.admissions(a.Steps)
+}
+
+func (t *Tally) admissions(steps []form.StepAnswer) {
+	for i := range steps {
+		s := &steps[i]
+		if s.Restarted != nil {
+			t.Restarts++
+			t.admissions(s.Readmitted)
+		}
 		if s.Pod == "" {
 			continue
 		}
@@ -63,6 +104,10 @@ func (t *Tally) add(o *Tally) {
 	t.Settling += o.Settling
 	t.Claimed += o.Claimed
 	t.Unclaimed += o.Unclaimed
+	t.CPUs.add(o.CPUs)
+	t.Memory.add(o.Memory)
+	t.States.add(o.States)
+	t.Restarts += o.Restarts
 	t.Disagreements += o.Disagreements
 }
 
@@ -80,9 +125,13 @@ func (t *Tally) Line(took time.Duration) string {
 	if refused == nil {
 		refused = []string{"0 refused"}
 	}
-	return fmt.Sprintf("%d cases, %d admissions: %d admitted, %s; mirror: %d asked, %d null (sampled: %d proven, %d not), %d settling, devices foretold %d of %d, %d cases refused at start; %.0f s, %.0f cases/s; %d disagreements",
+	managers := ""
+	if t.States != (foretold{}) {
+		managers = fmt.Sprintf(", CPUs %s, memory %s, states %s, %d restarts", t.CPUs, t.Memory, t.States, t.Restarts)
+	}
+	return fmt.Sprintf("%d cases, %d admissions: %d admitted, %s; mirror: %d asked, %d null (sampled: %d proven, %d not), %d settling, devices foretold %d of %d%s, %d cases refused at start; %.0f s, %.0f cases/s; %d disagreements",
 		t.Cases, t.Admissions, t.Admitted, strings.Join(refused, ", "), t.Asked, t.Null, t.Proven, t.Unproven, t.Settling,
-		t.Claimed, t.Claimed+t.Unclaimed, t.Errors, took.Seconds(), float64(t.Cases)/max(took.Seconds(), 0.001), t.Disagreements)
+		t.Claimed, t.Claimed+t.Unclaimed, managers, t.Errors, took.Seconds(), float64(t.Cases)/max(took.Seconds(), 0.001), t.Disagreements)
 }
 
 // Weak says in what the mirror claims too little: one that leaves everything
@@ -99,6 +148,12 @@ func (t *Tally) Weak() string {
 		return fmt.Sprintf("%d of %d verdicts are given up as settling", t.Settling, t.Asked)
 	case t.Unclaimed > (t.Claimed+t.Unclaimed)/50:
 		return fmt.Sprintf("%d of %d device picks are left open", t.Unclaimed, t.Claimed+t.Unclaimed)
+	case t.CPUs.weak():
+		return "of the CPU sets from known states: foretold " + t.CPUs.String()
+	case t.Memory.weak():
+		return "of the memory blocks from known states: foretold " + t.Memory.String()
+	case t.States.weak():
+		return "of the states after a step, from known states: foretold " + t.States.String()
 	}
 	return ""
 }

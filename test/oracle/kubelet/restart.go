@@ -48,7 +48,11 @@ func (n *node) restart(observed *form.StepAnswer) (form.StepAnswer, error) {
 
 	n.active = map[string]*admitted{}
 	for _, a := range pods {
-		answer.Readmitted = append(answer.Readmitted, n.ask(a))
+		again := n.ask(a)
+		for i := range again.Containers {
+			again.Containers[i].Devices = nil // none is given out
+		}
+		answer.Readmitted = append(answer.Readmitted, again)
 	}
 	n.sources.ready = true
 	restarted = true
