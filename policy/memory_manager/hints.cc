@@ -43,7 +43,7 @@ class Groups {
     }
   }
   [[nodiscard]] bool Allow(std::uint64_t set, NumaMask mask) const {
-    if (std::has_single_bit(set)) return (set & in_group_) == 0;
+    if ((set & (set - 1)) == 0) return (set & in_group_) == 0;
     if ((set & used_alone_) != 0) return false;
     for (std::uint64_t rest = set & used_in_group_; rest != 0; rest &= rest - 1) {
       if (state_.nodes[static_cast<std::size_t>(std::countr_zero(rest))].cells != mask) {
@@ -83,15 +83,19 @@ int MemoryManager::ForEachHint(const MemoryState& state, const MemoryRequests& r
     Mark(sums, item.bytes, too_full);
   }
   const Groups groups(state);
-  int width = static_cast<int>(nodes);
+  const bool numbered_like_ids = numa_.bits() == end - 1;
+  BySet<std::uint64_t>& counts = sums;
+  SumUp(
+      nodes, [](std::size_t) { return std::uint64_t{1}; }, counts);
+  std::uint64_t width = nodes;
   for (std::uint64_t set = 1; set < end; ++set) {
     if (too_small[set] != 0) continue;
-    width = std::min(width, std::popcount(set));
+    width = std::min(width, counts[set]);
     if (too_full[set] != 0) continue;
-    const NumaMask mask = subsets.Expand(set);
-    if (groups.Allow(set, mask)) visit(mask);
+    const NumaMask mask = numbered_like_ids ? NumaMask::FromBits(set) : subsets.Expand(set);
+    if (groups.Allow(set, mask)) visit(mask, static_cast<int>(counts[set]));
   }
-  return width;
+  return static_cast<int>(width);
 }
 
 MemoryHints::Outcome MemoryManager::Walkable(const MemoryRequests& requests) const {
@@ -114,8 +118,8 @@ MemoryHints MemoryManager::Hints(const MemoryState& state, const MemoryRequests&
   if (result.outcome != MemoryHints::Outcome::kHints || requests.items.empty()) return result;
   ResourceHints& hints = result.hints;
   hints.listed.reserve((std::size_t{1} << std::min<std::size_t>(ids_.size(), 8)) - 1);
-  const int width =
-      ForEachHint(state, requests, reusable, [&](NumaMask mask) { hints.listed.push_back(mask); });
+  const int width = ForEachHint(state, requests, reusable,
+                                [&](NumaMask mask, int) { hints.listed.push_back(mask); });
   if (hints.listed.empty()) return result;
   hints.preferred_width = width;
   hints.kind = ResourceHints::Kind::kMasks;
@@ -148,13 +152,17 @@ std::optional<Hint> MemoryManager::FindBestHint(const MemoryState& state,
                                                 const ReusableMemory& reusable,
                                                 NumaMask included) const {
   std::optional<NumaMask> best;
-  const int width = ForEachHint(state, requests, reusable, [&](NumaMask mask) {
+  int best_count = 0;
+  const int width = ForEachHint(state, requests, reusable, [&](NumaMask mask, int count) {
     if ((mask & included) != included) return;
-    if (!best || mask.IsNarrowerThan(*best)) best = mask;
+    // Masks come numerically ascending, so of equally narrow ones the first is the narrowest.
+    if (best && count >= best_count) return;
+    best = mask;
+    best_count = count;
   });
   if (!best) return std::nullopt;
   // No hint is narrower than a preferred one, so the narrowest is preferred if any is.
-  return Hint{.affinity = best, .preferred = best->count() == width};
+  return Hint{.affinity = best, .preferred = best_count == width};
 }
 
 }  // namespace numafit::policy

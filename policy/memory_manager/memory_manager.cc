@@ -115,8 +115,11 @@ absl::StatusOr<MemoryManager> MemoryManager::Create(
     }
     manager.allocatable_[memory_at] = memory;
   }
-  for (const std::uint64_t bytes : manager.allocatable_) {
-    manager.initial_.amounts.push_back({.free = bytes, .reserved = 0});
+  manager.initial_.amounts.resize(manager.allocatable_.size());
+  for (std::size_t at = 0; at < manager.ids_.size(); ++at) {
+    for (int type = 0; type < static_cast<int>(manager.types_.size()); ++type) {
+      manager.initial_.at(at, type).free = manager.allocatable(at, type);
+    }
   }
   return manager;
 }

@@ -111,6 +111,9 @@ class MemoryManager {
   [[nodiscard]] std::span<const std::string> types() const { return types_; }
   // kUnknownMemoryType when the machine has none.
   [[nodiscard]] int FindType(std::string_view name) const;
+  [[nodiscard]] bool HasType(int numa_id, int type) const {
+    return numa_of_type_[static_cast<std::size_t>(type)].contains(numa_id);
+  }
   // Bytes that containers can have of a type on an empty NUMA node, by position.
   [[nodiscard]] std::uint64_t allocatable(std::size_t position, int type) const {
     return allocatable_[position * types_.size() + static_cast<std::size_t>(type)];
@@ -154,7 +157,7 @@ class MemoryManager {
  private:
   MemoryManager() = default;
 
-  // Calls visit(mask) for every hint, numerically ascending; returns the minimal width.
+  // Calls visit(mask, its count) for every hint, numerically ascending; returns the minimal width.
   // Precondition: Walkable.
   template <typename Visit>
   int ForEachHint(const MemoryState& state, const MemoryRequests& requests,

@@ -82,16 +82,15 @@ struct MemoryState {
 
   // By position in MemoryManager::numa_ids().
   absl::InlinedVector<Node, 2> nodes;
-  // [position * types + type]; a type that a NUMA node has not stays zero.
+  // [type * NUMA nodes + position]; a type that a NUMA node has not stays zero.
   absl::InlinedVector<Amount, 6> amounts;
 
   [[nodiscard]] Amount& at(std::size_t position, int type) {
-    return amounts[position * types() + static_cast<std::size_t>(type)];
+    return amounts[static_cast<std::size_t>(type) * nodes.size() + position];
   }
   [[nodiscard]] const Amount& at(std::size_t position, int type) const {
-    return amounts[position * types() + static_cast<std::size_t>(type)];
+    return amounts[static_cast<std::size_t>(type) * nodes.size() + position];
   }
-  [[nodiscard]] std::size_t types() const { return amounts.size() / nodes.size(); }
 
   friend bool operator==(const MemoryState&, const MemoryState&) = default;
   friend std::strong_ordering operator<=>(const MemoryState& a, const MemoryState& b) = default;
