@@ -28,6 +28,19 @@ struct KubeletVersion {
   // A container that requests neither memory nor hugepages is nothing to the memory manager (1.37:
   // cm/memorymanager/policy_static.go); before, it is allocated nothing, which can fail.
   [[nodiscard]] bool SkipsContainersWithoutMemory() const { return major > 1 || minor >= 37; }
+  // distribute-cpus-across-numa prefers NUMA nodes of one socket together with align-by-socket, and
+  // asks no NUMA node for more than it has (1.37: cm/cpumanager/cpu_assignment.go).
+  [[nodiscard]] bool DistributesCpusWithinSocket() const { return major > 1 || minor >= 37; }
+  // CPUs that a container has already are kept whatever full-pcpus-only says now (1.37:
+  // cm/cpumanager/policy_static.go, Allocate); before, the check came first.
+  [[nodiscard]] bool KeepsAllocatedCpusUnchecked() const { return major > 1 || minor >= 37; }
+  // The options strict-cpu-reservation (1.35) and prefer-align-cpus-by-uncorecache (1.36) need no
+  // feature gate (cm/cpumanager/policy_options.go).
+  [[nodiscard]] bool StrictCpuReservationIsStable() const { return major > 1 || minor >= 35; }
+  [[nodiscard]] bool UncoreCacheAlignmentIsStable() const { return major > 1 || minor >= 36; }
+  // The CPU manager reads a running container's CPUs from allocatedResources of its status (until
+  // 1.34: cm/cpumanager/policy_static.go, guaranteedCPUs), not from its request.
+  [[nodiscard]] bool CpusComeFromStatus() const { return major <= 1 && minor <= 34; }
 
   constexpr auto operator<=>(const KubeletVersion&) const = default;
 };
