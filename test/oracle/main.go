@@ -4,7 +4,7 @@
 //	oracle run                       cases on standard input, answers on standard output
 //	oracle gen                       random cases
 //	oracle compare --mirror COMMAND  random cases, both sides; exit 1 on a disagreement
-//	oracle fixture --fixtures FOLDER NOTE  keeps the case on standard input with the real answer
+//	oracle fixture --fixtures FOLDER [--name NAME] NOTE  keeps the case on standard input with the real answer
 //	oracle fixtures --mirror COMMAND the stored disagreements
 //	oracle record                    random cases with the real answers, gzip
 //	oracle replay FILE --mirror COMMAND
@@ -60,6 +60,7 @@ type settings struct {
 	*flag.FlagSet
 	judge.Options
 	cpuProfile string
+	name       string
 }
 
 func flags(name string) *settings {
@@ -72,10 +73,12 @@ func flags(name string) *settings {
 	s.Uint64Var(&s.Seed, "seed", rand.Uint64()>>32, "seed of the cases; random when left out")
 	s.Uint64Var(&s.From, "from", 0, "index of the first case")
 	s.Uint64Var(&s.Cases, "cases", 1000, "number of cases")
+	s.StringVar(&s.Managers, "managers", generate.Devices, "`which` the cases are about: devices, or all")
 	s.IntVar(&s.Jobs, "jobs", runtime.NumCPU(), "cases at the same time")
 	s.StringVar(&s.Mirror, "mirror", "", "`command` that reads cases and answers them")
 	s.StringVar(&s.Fixtures, "fixtures", "", "`folder` for disagreements")
 	s.IntVar(&s.Most, "most", 3, "stop after so many disagreements")
+	s.StringVar(&s.name, "name", "", "`file` name of a fixture, without folder and .json; from its contents when left out")
 	s.BoolVar(&s.Expected, "expect-disagreement", false, "the mirror is known to be wrong: exit 1 when it is not found out")
 	s.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`")
 	return s
@@ -148,7 +151,7 @@ func gen(args []string) error {
 	fmt.Fprintln(os.Stderr, "seed", s.Seed)
 	out := bufio.NewWriter(os.Stdout)
 	for i := range s.Cases {
-		out.Write(form.Line(generate.Case(s.Minor, s.Seed, s.From+i)))
+		out.Write(form.Line(generate.Case(s.Managers, s.Minor, s.Seed, s.From+i)))
 	}
 	return out.Flush()
 }
@@ -213,7 +216,7 @@ func fixture(args []string) error {
 	return lines(func(c *form.Case) any {
 		c = c.WithObserved(nil)
 		c.KubeletVersion = generate.Versions[kubelet.Minor]
-		path, err := judge.Store(s.Fixtures, strings.Join(s.Args(), " "), c, kubelet.Run(c, nil))
+		path, err := judge.Store(s.Fixtures, s.name, strings.Join(s.Args(), " "), c, kubelet.Run(c, nil))
 		if err != nil {
 			return form.Answer{Error: err.Error()}
 		}
@@ -227,7 +230,7 @@ func fixtures(args []string) error {
 		return err
 	}
 	start := time.Now()
-	t, err := judge.CheckFixtures(s.Mirror, s.Fixtures)
+	t, err := judge.CheckFixtures(s.Mirror, s.Fixtures, s.Managers == generate.All)
 	if err != nil {
 		return err
 	}
@@ -244,8 +247,9 @@ func record(args []string) error {
 	if kubelet.Minor == "" {
 		return fmt.Errorf("built without the kubelet's code: nothing to record")
 	}
-	fmt.Fprintf(os.Stderr, "Kubernetes %s, seed %d\n", kubelet.Minor, s.Seed)
-	return judge.Record(os.Stdout, kubelet.Minor, s.Seed, s.From, s.Cases)
+	s.Minor = kubelet.Minor
+	fmt.Fprintf(os.Stderr, "Kubernetes %s, seed %d\n", s.Minor, s.Seed)
+	return judge.Record(os.Stdout, s.Options)
 }
 
 func replay(args []string) error {

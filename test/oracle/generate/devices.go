@@ -19,7 +19,10 @@ var layouts = [][]int{
 
 func (m *maker) pools() {
 	n := pick(m, weighted[int]{25, 1}, weighted[int]{60, 2}, weighted[int]{13, 3}, weighted[int]{1, 4}, weighted[int]{1, 5})
-	n = min(n, m.mostResources())
+	m.makePools(min(n, m.mostResources()))
+}
+
+func (m *maker) makePools(n int) {
 	m.c.Devices = map[string][]form.Device{}
 	for i := range n {
 		p := &pool{name: names[i], present: !m.chance(2)}

@@ -30,6 +30,8 @@ type maker struct {
 	gone      []string // names that may be used again
 	leftovers bool     // init containers over devices with and without topology
 	many      bool     // more NUMA nodes than masks over all of them could be enumerated
+	managers  *managers
+	restarts  float64 // percent, before each admission
 }
 
 // pool is a resource: where its devices are, as last listed.
@@ -40,12 +42,26 @@ type pool struct {
 	present bool // registered from the start
 }
 
-// Case makes the case with this index.
-func Case(minor string, seed uint64, index uint64) *form.Case {
+// Kinds of cases: devices alone, or all managers (a third of them devices alone).
+const (
+	Devices = "devices"
+	All     = "all"
+)
+
+// Case makes the case of this kind with this index.
+func Case(kind, minor string, seed, index uint64) *form.Case {
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, index)), minor: minor}
 	m.c = &form.Case{
 		ID:             json.RawMessage(strconv.Quote(fmt.Sprintf("%d/%d", seed, index))),
 		KubeletVersion: Versions[minor],
+	}
+	if kind == All {
+		switch {
+		case m.chance(2):
+			m.restarts = 25
+		case m.chance(65):
+			return m.all()
+		}
 	}
 	m.machine()
 	m.settings()
@@ -89,6 +105,11 @@ func (m *maker) machine() {
 	if hintsOverDeviceNodes(m.minor) && m.chance(0.5) {
 		n, m.many = 34, true // most of them are an accelerator's own memory
 	}
+	m.nodes(n)
+}
+
+// nodes gives n NUMA nodes their ids.
+func (m *maker) nodes(n int) {
 	for i := range n {
 		m.ids = append(m.ids, i)
 	}

@@ -8,20 +8,22 @@ import (
 )
 
 func TestACaseIsMadeAgainAlone(t *testing.T) {
-	for i := range uint64(200) {
-		a, b := Case("1.36", 5, i), Case("1.36", 5, i)
+	for i := range uint64(400) {
+		kind := []string{Devices, All}[i%2]
+		a, b := Case(kind, "1.36", 5, i), Case(kind, "1.36", 5, i)
 		if !bytes.Equal(form.Line(a), form.Line(b)) {
 			t.Fatalf("case %d differs from itself", i)
 		}
-		if i > 0 && bytes.Equal(form.Line(a.Steps), form.Line(Case("1.36", 5, i-1).Steps)) {
-			t.Errorf("case %d is case %d", i, i-1)
+		if i > 1 && bytes.Equal(form.Line(a.Steps), form.Line(Case(kind, "1.36", 5, i-2).Steps)) {
+			t.Errorf("case %d is case %d", i, i-2)
 		}
 	}
 }
 
 func TestCasesAreWellFormedAndRead(t *testing.T) {
-	for i := range uint64(2000) {
-		c := Case("1.36", 6, i)
+	for i := range uint64(4000) {
+		kind := []string{Devices, All}[i%2]
+		c := Case(kind, "1.36", 6, i)
 		if err := c.Validate(); err != nil {
 			t.Fatalf("case %d: %v", i, err)
 		}

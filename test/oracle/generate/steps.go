@@ -19,9 +19,13 @@ func (m *maker) steps() {
 		admissions = 3 + m.IntN(5)
 	}
 	small := m.chance(50) // many small Pods, or few that fill the node
-	for range admissions {
+	m.admissions(admissions, func(name string) *form.Pod { return m.pod(name, small) })
+}
+
+func (m *maker) admissions(n int, pod func(name string) *form.Pod) {
+	for range n {
 		m.between()
-		p := m.pod(m.podName(), small)
+		p := pod(m.podName())
 		m.c.Steps = append(m.c.Steps, form.Step{Admit: p})
 		m.active = append(m.active, p.Name)
 	}
@@ -34,8 +38,14 @@ func (m *maker) between() {
 		m.gone = append(m.gone, m.active[i])
 		m.active = slices.Delete(m.active, i, i+1)
 	}
-	if m.chance(4) && len(m.active) > 0 {
+	if m.chance(m.starts()) && len(m.active) > 0 {
 		m.c.Steps = append(m.c.Steps, form.Step{Start: oneOf(m, m.active...)})
+	}
+	if m.chance(m.restarts) {
+		m.restart()
+	}
+	if len(m.resources) == 0 {
+		return
 	}
 	if m.chance(7) && !m.many {
 		m.relist(oneOf(m, m.resources...))
@@ -52,6 +62,29 @@ func (m *maker) between() {
 		p := oneOf(m, m.resources...)
 		if _, prefers := m.c.PreferredAllocation[p.name]; prefers {
 			m.c.Steps = append(m.c.Steps, form.Step{Prefer: map[string][]string{p.name: m.order(p)}})
+		}
+	}
+}
+
+// starts is how often a Pod is started before an admission, in percent.
+func (m *maker) starts() float64 {
+	if m.managers != nil {
+		return 15
+	}
+	return max(4, m.restarts)
+}
+
+// restart: most Pods run, most plugins come back before anything else happens.
+func (m *maker) restart() {
+	for _, name := range m.active {
+		if m.chance(60) {
+			m.c.Steps = append(m.c.Steps, form.Step{Start: name})
+		}
+	}
+	m.c.Steps = append(m.c.Steps, form.Step{Restart: true})
+	for _, p := range m.resources {
+		if p.present && m.chance(85) {
+			m.c.Steps = append(m.c.Steps, form.Step{Devices: map[string][]form.Device{p.name: slices.Clone(p.devices)}})
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Mirror   string // command line
 	Minor    string
+	Managers string // kind of cases
 	Seed     uint64
 	From     uint64 // first index
 	Cases    uint64
@@ -113,7 +114,7 @@ func (m *mirror) compareBatch(o Options, first, n uint64, t *Tally) []disagreeme
 	reals := make([]form.Answer, n)
 	asked := make([]*form.Case, 0, 2*n)
 	for i := range cases {
-		cases[i] = generate.Case(o.Minor, o.Seed, first+uint64(i))
+		cases[i] = generate.Case(o.Managers, o.Minor, o.Seed, first+uint64(i))
 		reals[i] = kubelet.Run(cases[i], nil)
 		t.real(&reals[i])
 		asked = append(asked, cases[i].WithObserved(reals[i].Steps), cases[i])

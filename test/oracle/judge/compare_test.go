@@ -4,6 +4,7 @@ package judge
 
 import (
 	"bufio"
+	"encoding/json"
 	"os"
 	"testing"
 
@@ -49,7 +50,7 @@ func TestADisagreementIsShrunkAndStored(t *testing.T) {
 	}
 	defer m.stop()
 	for i := range uint64(1000) {
-		c := generate.Case(kubelet.Minor, 3, i)
+		c := generate.Case(generate.Devices, kubelet.Minor, 3, i)
 		d := &disagreement{c: c, exact: true, real: kubelet.Run(c, nil)}
 		d.said = m.ask(d.asked())[0]
 		if d.problem, d.step = check(c, &d.real, &d.said, true, &Tally{}); d.problem == "" {
@@ -83,10 +84,37 @@ func TestAMirrorThatDiesIsADisagreement(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.stop()
-	c := generate.Case(kubelet.Minor, 3, 0)
+	c := generate.Case(generate.Devices, kubelet.Minor, 3, 0)
 	for _, said := range m.ask(c, c, c) {
 		if !said.broken() {
 			t.Errorf("%s is taken for an answer", said.line)
 		}
 	}
+}
+
+// A mirror that is the kubelet itself owes nothing; picks apart, and the order
+// in which several Pods' memory is released.
+func TestTheKubeletAgreesWithItself(t *testing.T) {
+	differ := 0
+	for i := range uint64(500) {
+		c := generate.Case(generate.All, kubelet.Minor, 9, i)
+		real := kubelet.Run(c, nil)
+		again := kubelet.Run(c.WithObserved(real.Steps), nil)
+		for k := range again.Steps {
+			for l := range again.Steps[k].Containers {
+				again.Steps[k].Containers[l].Devices = nil
+			}
+		}
+		said := claim{}
+		if err := json.Unmarshal(form.Line(again), &said); err != nil {
+			t.Fatal(err)
+		}
+		if problem, step := check(c, &real, &said, true, &Tally{}); problem != "" {
+			t.Logf("case %d step %d: %s", i, step, problem)
+			if differ++; differ > 5 {
+				t.Fatalf("step %d: %s\n%s", step, problem, form.Line(c.WithObserved(real.Steps)))
+			}
+		}
+	}
+	t.Logf("%d differ", differ)
 }

@@ -24,16 +24,20 @@ type Fixture struct {
 }
 
 func store(dir string, d *disagreement) (string, error) {
-	return Store(dir, d.problem, d.c, d.real)
+	return Store(dir, "", d.problem, d.c, d.real)
 }
 
-// Store keeps a case and what this program's kubelet answers to it. A case
-// that is there already keeps its note and gains the answer.
-func Store(dir, note string, c *form.Case, real form.Answer) (string, error) {
+// Store keeps a case and what this program's kubelet answers to it, under a
+// name or under one made of the case. A case that is there already keeps its
+// note and gains the answer.
+func Store(dir, name, note string, c *form.Case, real form.Answer) (string, error) {
 	bare := c.WithObserved(nil)
 	bare.ID, bare.KubeletVersion = nil, ""
-	sum := sha256.Sum256(form.Line(bare))
-	path := filepath.Join(dir, hex.EncodeToString(sum[:6])+".json")
+	if name == "" {
+		sum := sha256.Sum256(form.Line(bare))
+		name = hex.EncodeToString(sum[:6])
+	}
+	path := filepath.Join(dir, name+".json")
 	real.ID = nil
 	f := &Fixture{Note: note, Kubernetes: map[string]form.Answer{}}
 	if old, err := read(path); err == nil {
@@ -82,7 +86,9 @@ func read(path string) (*Fixture, error) {
 // CheckFixtures asks the mirror every stored case, against the stored answers
 // and, when this program's kubelet is among them, against a fresh one. (Some
 // machines keep the kubelets before 1.36 busy for years: they are not listed.)
-func CheckFixtures(command, dir string) (Tally, error) {
+//
+// Without managers, cases about more than devices are passed over.
+func CheckFixtures(command, dir string, managers bool) (Tally, error) {
 	var t Tally
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -98,6 +104,9 @@ func CheckFixtures(command, dir string) (Tally, error) {
 		f, err := read(path)
 		if err != nil {
 			return t, err
+		}
+		if f.Case.UsesManagers() && !managers {
+			continue
 		}
 		for _, minor := range sorted(f.Kubernetes) {
 			m.checkFixture(path, f.Case, minor, f.Kubernetes[minor], &t)

@@ -22,13 +22,13 @@ type recorded struct {
 }
 
 // Record writes what the real managers answer to generated cases.
-func Record(w io.Writer, minor string, seed, from, cases uint64) error {
+func Record(w io.Writer, o Options) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
-	for i := range cases {
-		c := generate.Case(minor, seed, from+i)
+	for i := range o.Cases {
+		c := generate.Case(o.Managers, o.Minor, o.Seed, o.From+i)
 		a := kubelet.Run(c, nil)
 		if _, err := z.Write(form.Line(recorded{Case: c.WithObserved(a.Steps), Error: a.Error})); err != nil {
 			return err

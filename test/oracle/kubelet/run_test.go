@@ -204,7 +204,7 @@ func TestObservedReplacesWhatHappened(t *testing.T) {
 func TestObservedIsConsistent(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range uint64(300) {
-		c := generate.Case(Minor, 7, i)
+		c := generate.Case(generate.Devices, Minor, 7, i)
 		for resource := range c.Devices { // picks are fixed by the plugins
 			if _, has := c.PreferredAllocation[resource]; !has {
 				if c.PreferredAllocation == nil {
@@ -240,7 +240,7 @@ func TestARandomPickSplitsALaterVerdict(t *testing.T) {
 
 func BenchmarkRun(b *testing.B) {
 	for i := range b.N {
-		a := Run(generate.Case(Minor, 11, uint64(i)), nil)
+		a := Run(generate.Case(generate.Devices, Minor, 11, uint64(i)), nil)
 		if _, err := json.Marshal(a); err != nil {
 			b.Fatal(err)
 		}
