@@ -373,6 +373,18 @@ TEST_F(TlsTest, TheServersNameMayBeAnother) {
       << answer.status();
 }
 
+TEST_F(TlsTest, ACommonNameIsNoServerName) {
+  FakeApiServer server(
+      FakeApiServer::Tls{.identity = ca_.Issue("kubernetes.default", {"IP:127.0.0.1"}),
+                         .client_ca_pem = client_ca_.pem()});
+  server.PutPod(MakePod("a"));
+  Credentials credentials = Good();
+  credentials.server = server.url();
+  EXPECT_TRUE(MakeClient(credentials)->GetPod("default", "a").ok());
+  credentials.tls_server_name = "kubernetes.default";
+  EXPECT_TRUE(absl::IsUnavailable(MakeClient(credentials)->GetPod("default", "a").status()));
+}
+
 TEST_F(TlsTest, AServerOfAnotherCaIsRefused) {
   Credentials credentials = Good();
   credentials.ca_pem = kube_testing::TestCa("another").pem();
