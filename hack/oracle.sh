@@ -6,10 +6,12 @@
 #   hack/oracle.sh --kubernetes 1.35 --run        answers of the real managers to cases on standard input
 #   hack/oracle.sh --replay FILE                  against recorded answers, without any Kubernetes code
 #   hack/oracle.sh --record 2500 --kubernetes 1.37 > FILE
-#   hack/oracle.sh --kubernetes 1.35 --fixture NOTE < case.jsonl   keeps a case and the real answer as a fixture
+#   hack/oracle.sh --kubernetes 1.35 --fixture NOTE [--name NAME] < case.jsonl   keeps a case and the real answer as a fixture
 #   hack/oracle.sh --known-answers                tests of the oracle itself, with 1.36 or --kubernetes MINOR
 #   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (300,000 or N) and 1.35 (a sixth) live, fixtures, recordings, mutations
 #
+# --managers devices|all: cases about devices alone (default), or about all managers, a third of them about devices
+# alone; fixtures about more than devices are checked with all.
 # A disagreement is shrunk, printed, stored under test/oracle/fixtures/, and the exit code is 1.
 # NUMAFIT: the numafit to judge (default: build/release/numafit, built when it is not up to date).
 # NUMAFIT_MUTANT: a build with mutations, for --ci (default: build/dev/numafit).
@@ -18,7 +20,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT"
 
-minor=1.36 cases= seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') from=0 jobs=$NUMAFIT_JOBS action=compare file=
+minor=1.36 cases= seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') from=0 jobs=$NUMAFIT_JOBS action=compare file= managers=devices name=
 while [ $# -gt 0 ]; do
   case "$1" in
     --kubernetes) minor=$2; shift ;;
@@ -26,6 +28,8 @@ while [ $# -gt 0 ]; do
     --seed) seed=$2; shift ;;
     --from) from=$2; shift ;;
     --jobs) jobs=$2; shift ;;
+    --managers) managers=$2; shift ;;
+    --name) name=$2; shift ;;
     --replay) action=replay file=$2; shift ;;
     --record) action=record cases=$2; shift ;;
     --run) action=run ;;
@@ -68,7 +72,7 @@ mirror() {
 compare() { # MINOR CASES SEED [FLAGS...]
   local minor=$1 cases=$2 seed=$3
   shift 3
-  "$(oracle "$minor")" compare --mirror "$judged" --cases "$cases" --seed "$seed" --jobs "$jobs" \
+  "$(oracle "$minor")" compare --mirror "$judged" --managers "$managers" --cases "$cases" --seed "$seed" --jobs "$jobs" \
     --fixtures test/oracle/fixtures "$@"
 }
 
@@ -78,7 +82,7 @@ mutations() {
   [ -n "${NUMAFIT_MUTANT:-}" ] || build dev numafit >&2
   for name in $(sed -n 's/.*MutationName{Mutation::k[A-Za-z0-9]*, "\([a-z0-9-]*\)"}.*/\1/p' policy/mutation.cc); do
     printf 'mutation %s: ' "$name"
-    NUMAFIT_MUTATION=$name "$(oracle 1.36)" compare --mirror "$mutant admit" --cases 1000 --seed "$1" \
+    NUMAFIT_MUTATION=$name "$(oracle 1.36)" compare --mirror "$mutant admit" --managers "$managers" --cases 1000 --seed "$1" \
       --jobs "$jobs" --most 1 --expect-disagreement || missed=1
   done
   return $missed
@@ -92,7 +96,7 @@ known() { # MINOR
 ci() {
   local status=0 k
   for k in 1.36 1.35; do
-    "$(oracle $k)" fixtures --mirror "$judged" --fixtures test/oracle/fixtures || status=1
+    "$(oracle $k)" fixtures --mirror "$judged" --managers "$managers" --fixtures test/oracle/fixtures || status=1
   done
   for k in k134 k137; do
     "$(oracle none)" replay "test/oracle/recorded/$k.jsonl.gz" --mirror "$judged" || status=1
@@ -106,9 +110,9 @@ ci() {
 need_go
 case $action in
   compare) judged=$(mirror); compare "$minor" "${cases:-1000}" "$seed" --from "$from" ;;
-  fixture) "$(oracle "$minor")" fixture --fixtures test/oracle/fixtures "$note" ;;
+  fixture) "$(oracle "$minor")" fixture --fixtures test/oracle/fixtures --name "$name" "$note" ;;
   run) exec "$(oracle "$minor")" run ;;
-  record) exec "$(oracle "$minor")" record --cases "$cases" --seed "$seed" --from "$from" ;;
+  record) exec "$(oracle "$minor")" record --managers "$managers" --cases "$cases" --seed "$seed" --from "$from" ;;
   replay) exec "$(oracle none)" replay "$file" --mirror "$(mirror)" ;;
   known) known "$minor" ;;
   ci) judged=$(mirror); known 1.36; ci ;;

@@ -84,6 +84,17 @@ func flags(name string) *settings {
 	return s
 }
 
+// Parse also says which kinds of cases there are.
+func (s *settings) Parse(args []string) error {
+	if err := s.FlagSet.Parse(args); err != nil {
+		return err
+	}
+	if s.Managers != generate.Devices && s.Managers != generate.All {
+		return fmt.Errorf("--managers %s: %s or %s is wanted", s.Managers, generate.Devices, generate.All)
+	}
+	return nil
+}
+
 // lines reads cases and hands each to do, which answers.
 func lines(do func(c *form.Case) any) error {
 	in := bufio.NewScanner(os.Stdin)

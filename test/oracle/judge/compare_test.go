@@ -92,6 +92,30 @@ func TestAMirrorThatDiesIsADisagreement(t *testing.T) {
 	}
 }
 
+func TestManagersAreShrunkToo(t *testing.T) {
+	const line = `{"numa":[{"id":0,"cpus":[0,1,2,3],"reservedCpus":[0,1],"memory":8589934592,"hugepages":{"2Mi":4}},{"id":3,"cores":[{"threads":[4,5],"uncore":1},{"threads":[6,7]}],"memory":8589934592,"hugepages":{"2Mi":4}}],
+		"topologyPolicy":"restricted","cpuPolicy":"static","cpuOptions":{"full-pcpus-only":"false","strict-cpu-reservation":"true"},"memoryPolicy":"Static","reservedMemory":[{"numa":0,"limits":{"memory":"1Gi"}},{"numa":3,"limits":{"memory":"1Gi"}}],
+		"steps":[{"restart":true},{"admit":{"name":"p","containers":[{"name":"c","resources":{"requests":{"cpu":"3"},"limits":{"cpu":"3","memory":"1073741824","hugepages-2Mi":"2097152"}}}]}}]}`
+	t.Setenv("ORACLE_TEST_MIRROR", "1")
+	m, err := startMirror(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.stop()
+	c, err := form.ParseCase([]byte(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := m.still(c, true)
+	if d == nil {
+		t.Fatal("a wrong mirror was not found out")
+	}
+	small := m.shrink(d).c
+	if len(small.Steps) != 1 || len(small.NUMA) != 1 || len(small.NUMA[0].Hugepages) > 0 || len(small.CPUOptions) > 0 || len(small.ReservedMemory) > 1 || small.CPUPolicy != "" && small.MemoryPolicy != "" {
+		t.Errorf("more is left than it takes: %s", form.Line(small))
+	}
+}
+
 // A mirror that is the kubelet itself owes nothing; picks apart, and the order
 // in which several Pods' memory is released.
 func TestTheKubeletAgreesWithItself(t *testing.T) {

@@ -70,8 +70,8 @@ func (m *mirror) still(c *form.Case, exact bool) *disagreement {
 type edit func(c *form.Case, k int) bool
 
 var edits = []edit{
-	dropStep, dropPod, dropContainer, dropResource, dropLimit, dropNUMA, dropDevice, lowerLimit,
-	plainContainer, plainDevice, plainCase,
+	dropStep, dropPod, plainManagers, dropContainer, dropResource, dropLimit, dropNUMA, dropDevice, lowerLimit,
+	plainContainer, plainDevice, plainCase, dropCore, dropRequests,
 }
 
 func dropStep(c *form.Case, k int) bool {
@@ -194,7 +194,11 @@ func lowerLimit(c *form.Case, k int) bool {
 				continue
 			}
 			if k--; k < 0 {
-				l[r] = strconv.Itoa(n - 1)
+				if n > 64 { // bytes
+					l[r] = strconv.Itoa(n / 2)
+				} else {
+					l[r] = strconv.Itoa(n - 1)
+				}
 				return true
 			}
 		}
@@ -219,6 +223,7 @@ func dropNUMA(c *form.Case, k int) bool {
 	}
 	id := c.NUMA[k].ID
 	c.NUMA = slices.Delete(c.NUMA, k, k+1)
+	c.ReservedMemory = slices.DeleteFunc(c.ReservedMemory, func(r form.ReservedMemory) bool { return r.NUMA == id })
 	for _, list := range lists(c) {
 		for r, devices := range list {
 			list[r] = slices.DeleteFunc(devices, func(d form.Device) bool { return len(d.NUMA) == 1 && d.NUMA[0] == id })
@@ -310,6 +315,9 @@ func plainCase(c *form.Case, k int) bool {
 				to[c.NUMA[i].ID] = i
 				had = had || c.NUMA[i].ID != i
 				c.NUMA[i].ID = i
+			}
+			for i := range c.ReservedMemory {
+				c.ReservedMemory[i].NUMA = to[c.ReservedMemory[i].NUMA]
 			}
 			for _, list := range lists(c) {
 				for _, devices := range list {

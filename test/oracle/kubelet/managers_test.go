@@ -89,7 +89,11 @@ func TestARunningPodIsRefusedForTheCoresThatItHas(t *testing.T) {
 	c.NUMA[0].ThreadsPerCore, c.NUMA[0].ReservedCPUs = 2, []int{0, 1}
 	c.CPUOptions = map[string]string{"full-pcpus-only": "true"}
 	a := play(t, c, pod("p", "cpu=4 memory=1Gi"), form.Step{Start: "p"}, form.Step{Restart: true})
-	wantRefused(t, a[2].Readmitted[0], "SMTAlignmentError")
+	if Minor == "1.37" { // looks at what the container has before it counts cores
+		wantAdmitted(t, a[2].Readmitted[0])
+	} else {
+		wantRefused(t, a[2].Readmitted[0], "SMTAlignmentError")
+	}
 }
 
 func TestAPageSizeThatTheMachineLacksEndsTheKubelet(t *testing.T) {
