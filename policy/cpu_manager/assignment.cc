@@ -154,11 +154,12 @@ void CpuAccumulator::TakePartialUncore(const CpuTopology::Group& uncore) {
 }
 
 void CpuAccumulator::TakeUncores() {
-  for (const std::uint16_t number : UncoresInOrder()) {
-    if (needed_ >= topology_.CpusPerUncore()) TakeFullUncores();
+  const GroupOrder order = UncoresInOrder();
+  // The kubelet tries this again before each cache below, when nothing is left to gain.
+  if (needed_ >= topology_.CpusPerUncore()) TakeFullUncores();
+  for (const std::uint16_t number : order) {
     if (IsSatisfied()) return;
     TakePartialUncore(topology_.uncores()[number]);
-    if (IsSatisfied()) return;
   }
 }
 

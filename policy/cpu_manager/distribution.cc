@@ -56,6 +56,8 @@ class Kept {
     any_ = true;
   }
   [[nodiscard]] bool any() const { return any_; }
+  // The next combination may change it.
+  [[nodiscard]] bool live() const { return live_; }
   [[nodiscard]] const Nodes& nodes() const { return nodes_; }
 
  private:
@@ -77,7 +79,10 @@ class Distribution {
     for (const std::uint16_t node : nodes_) {
       if (Mark(present_, node)) ++present_count_;
       free_[node] = picked.available().CountAnd(topology.numa_nodes()[node].cpus);
+      if (free_[node] % group_ != 0) whole_groups_ = false;
     }
+    repeats_ = static_cast<std::size_t>(present_count_) != nodes_.size();
+    whole_groups_ = whole_groups_ && !repeats_;
     const double rest = static_cast<double>(picked.available().count() - count_);
     mean_ = Thousandths(rest / present_count_);
   }
@@ -164,12 +169,12 @@ class Distribution {
       const std::optional<int> share = Share(combination);
       if (!share.has_value()) return true;
 
-      Nodes remainder;
-      const Score score = Try(combination, *share, remainder);
-      if (failure_ != TakeFailure::kNone) return false;
-      bool is_better = score.balance < best.balance;
       const bool in_one_socket = rules_.within_socket && InOneSocket(combination);
-      if (in_one_socket != best_in_one_socket) is_better = in_one_socket;
+      const bool must_score_better = in_one_socket == best_in_one_socket;
+      Nodes remainder;
+      const Score score = Try(combination, *share, must_score_better ? best : Score(), remainder);
+      if (failure_ != TakeFailure::kNone) return false;
+      const bool is_better = must_score_better ? score.balance < best.balance : in_one_socket;
       if (is_better) {
         best = score;
         best_in_one_socket = in_one_socket;
@@ -210,8 +215,8 @@ class Distribution {
   }
 
   // The score of a combination with the best way to give the remainder, which goes to `remainder`:
-  // in groups, to as many of its NUMA nodes as possible.
-  [[nodiscard]] Score Try(const Nodes& combination, int share, Nodes& remainder) {
+  // in groups, to as many of its NUMA nodes as possible. Worse scores than `bar` come as no score.
+  [[nodiscard]] Score Try(const Nodes& combination, int share, const Score& bar, Nodes& remainder) {
     Rest rest;
     for (std::uint64_t left = present_; left != 0; left &= left - 1) {
       const auto node = static_cast<std::size_t>(std::countr_zero(left));
@@ -220,33 +225,69 @@ class Distribution {
     }
     for (const std::uint16_t node : combination) rest.Subtract(node, share);
 
-    Score best;
     const int left = count_ - share * static_cast<int>(combination.size());
-    if (left == 0) {
-      best = {Balance(rest), rest.squares};
-      return best;
+    if (left == 0) return rest.squares < bar.squares ? Score{Balance(rest), rest.squares} : Score();
+    // No way can score better than this. Not asked where a way may never end.
+    std::int64_t floor = std::numeric_limits<std::int64_t>::min();
+    if (whole_groups_) {
+      floor = LeastSquares(rest, combination, left);
+      if (floor >= bar.squares) return {};
     }
+    Score best;
     Nodes givers;
     for (const std::uint16_t node : combination) {
       if (rest.free[node] >= group_) givers.push_back(node);
     }
-    for (int k = static_cast<int>(givers.size()); k >= 1; --k) {
-      Kept kept;
-      ForEachCombination(givers, k, [&](const Nodes& subset, bool same_memory) {
-        kept.See(subset, same_memory);
-        if (!CountStep()) return false;
-        int room = 0;
-        for (const std::uint16_t node : subset) room += rest.free[node];
-        if (room < left) return true;
-        Rest after = rest;
-        if (!GiveRemainder(subset, left, after)) return false;
-        if (Improves(after, best)) kept.Keep(subset);
-        return true;
-      });
+    for (int k = static_cast<int>(givers.size()); k >= 1 && best.squares > floor; --k) {
+      TryGivers(rest, givers, k, left, floor, best, remainder);
       if (failure_ != TakeFailure::kNone) return best;
-      if (kept.any()) remainder = kept.nodes();
     }
     return best;
+  }
+
+  // All ways to give the remainder to k of the givers.
+  void TryGivers(const Rest& rest, const Nodes& givers, int k, int left, std::int64_t floor,
+                 Score& best, Nodes& remainder) {
+    Kept kept;
+    // Enough for one round, in which the first nodes give a group each.
+    const bool one_round = k >= left / group_ && !repeats_;
+    ForEachCombination(givers, k, [&](const Nodes& subset, bool same_memory) {
+      kept.See(subset, same_memory);
+      if (best.squares <= floor) return kept.live();
+      if (!CountStep()) return false;
+      if (one_round && SquaresAfterRound(rest, subset, left) >= best.squares) return true;
+      int room = 0;
+      for (const std::uint16_t node : subset) room += rest.free[node];
+      if (room < left) return true;
+      Rest after = rest;
+      if (!GiveRemainder(subset, left, after)) return false;
+      if (Improves(after, best)) kept.Keep(subset);
+      return true;
+    });
+    if (kept.any()) remainder = kept.nodes();
+  }
+
+  // The sum of squares when the fullest NUMA node of the combination gives the next group.
+  [[nodiscard]] std::int64_t LeastSquares(Rest rest, const Nodes& combination, int left) const {
+    for (; left > 0; left -= group_) {
+      std::uint16_t fullest = combination[0];
+      for (const std::uint16_t node : combination) {
+        if (rest.free[node] > rest.free[fullest]) fullest = node;
+      }
+      rest.Subtract(fullest, group_);
+    }
+    return rest.squares;
+  }
+
+  [[nodiscard]] std::int64_t SquaresAfterRound(const Rest& rest, const Nodes& subset,
+                                               int left) const {
+    std::int64_t squares = rest.squares;
+    const auto givers = static_cast<std::size_t>(left / group_);
+    for (std::size_t i = 0; i < givers; ++i) {
+      const std::int64_t before = rest.free[subset[i]];
+      squares += group_ * (group_ - 2 * before);
+    }
+    return squares;
   }
 
   // Takes `left` CPUs round by round; false when that never ends.
@@ -306,6 +347,9 @@ class Distribution {
   const Nodes nodes_;
   std::uint64_t present_ = 0;  // the same without repetitions, a bit each
   int present_count_ = 0;
+  bool repeats_ = false;
+  // Every NUMA node is there once and has whole groups: no search can be endless.
+  bool whole_groups_ = true;
   std::array<int, NumaMask::kMaxIds> free_{};
   double mean_ = 0;
   Kept best_;
