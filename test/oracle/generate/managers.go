@@ -91,8 +91,8 @@ func (m *maker) mostHinted() int {
 	case policy == "single-numa-node":
 		masks = float64(len(m.ids))
 	}
-	most := 6000.0
-	if m.chance(8) {
+	most := 4000.0
+	if m.chance(4) {
 		most = 70000
 	}
 	n := 1
