@@ -46,8 +46,8 @@ enum class TakeFailure {
   kAccounting,  // the kubelet notices that it picked too many or too few
   // The kubelet would loop for ever here (it holds the CPU manager's lock: admission stops).
   kEndless,
-  // More combinations of NUMA nodes than anybody can wait for: over kMostSteps, where the kubelet
-  // needs from seconds to hours. Not decided.
+  // More combinations of NUMA nodes than anybody can wait for: over kMostSteps, for which the
+  // kubelet needs from half a minute to hours. Not decided.
   kIntractable,
 };
 
