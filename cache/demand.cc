@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/status/status.h"
+#include "policy/qos.h"
 
 namespace numafit::cache {
 namespace {
@@ -18,6 +19,14 @@ constexpr std::string_view kDistinctAnnotation = "numafit.io/distinct-endpoints"
 bool IsExtendedResource(std::string_view name) {
   return name.find('/') != std::string_view::npos &&
          name.find("kubernetes.io/") == std::string_view::npos && !name.starts_with("requests.");
+}
+
+policy::ResourceAmounts ComputeAmounts(const api::ResourceList& list) {
+  policy::ResourceAmounts amounts;
+  for (const auto& [resource, quantity] : list) {
+    if (policy::IsComputeResource(resource)) amounts.emplace(resource, quantity.milli());
+  }
+  return amounts;
 }
 
 absl::StatusOr<policy::ContainerDemand> ContainerFrom(const api::Container& container,
@@ -34,59 +43,24 @@ absl::StatusOr<policy::ContainerDemand> ContainerFrom(const api::Container& cont
     }
     demand.devices.emplace(resource, quantity.value());
   }
+  demand.requests = ComputeAmounts(container.resources.requests);
+  demand.requests.merge(ComputeAmounts(container.resources.limits));
   return demand;
 }
-
-// Requests and limits of CPU and memory, summed the way the QoS class is computed
-// (k8s.io/kubernetes pkg/apis/core/v1/helper/qos: ComputePodQOS): zero quantities do not count.
-struct QosSums {
-  api::ResourceList requests;
-  api::ResourceList limits;
-  bool every_container_limits_both = true;
-
-  void Add(const api::ResourceRequirements& resources) {
-    int limited = 0;
-    for (const std::string_view name : {"cpu", "memory"}) {
-      const auto limit = resources.limits.find(name);
-      const bool has_limit = limit != resources.limits.end() && limit->second.milli() > 0;
-      if (has_limit) {
-        ++limited;
-        Sum(limits, name, limit->second);
-      }
-      // The API server writes a missing request from the limit; files that people write do not.
-      const auto request = resources.requests.find(name);
-      if (request != resources.requests.end()) {
-        if (request->second.milli() > 0) Sum(requests, name, request->second);
-      } else if (has_limit) {
-        Sum(requests, name, limit->second);
-      }
-    }
-    every_container_limits_both &= limited == 2;
-  }
-
-  [[nodiscard]] policy::QosClass Class() const {
-    if (requests.empty() && limits.empty()) return policy::QosClass::kBestEffort;
-    return every_container_limits_both && requests == limits ? policy::QosClass::kGuaranteed
-                                                             : policy::QosClass::kBurstable;
-  }
-
- private:
-  static void Sum(api::ResourceList& list, std::string_view name, api::Quantity amount) {
-    api::Quantity& sum = list[std::string(name)];
-    sum = api::Quantity::FromMilli(sum.milli() + amount.milli());
-  }
-};
 
 policy::QosClass QosOf(const api::Pod& pod) {
   if (pod.status.qos_class == "Guaranteed") return policy::QosClass::kGuaranteed;
   if (pod.status.qos_class == "Burstable") return policy::QosClass::kBurstable;
   if (pod.status.qos_class == "BestEffort") return policy::QosClass::kBestEffort;
-  QosSums sums;
+  policy::QosSums sums;
+  const auto add = [&sums](const api::ResourceRequirements& resources) {
+    sums.Add(ComputeAmounts(resources.requests), ComputeAmounts(resources.limits));
+  };
   if (pod.resources) {
-    sums.Add(*pod.resources);
+    add(*pod.resources);
   } else {
-    for (const api::Container& container : pod.init_containers) sums.Add(container.resources);
-    for (const api::Container& container : pod.containers) sums.Add(container.resources);
+    for (const api::Container& container : pod.init_containers) add(container.resources);
+    for (const api::Container& container : pod.containers) add(container.resources);
   }
   return sums.Class();
 }
@@ -158,6 +132,8 @@ absl::StatusOr<policy::Demand> DemandFromPod(const api::Pod& pod,
     demand.containers.push_back(*std::move(item));
   }
   demand.qos = QosOf(pod);
+  demand.pod_level_resources = pod.resources && !(ComputeAmounts(pod.resources->requests).empty() &&
+                                                  ComputeAmounts(pod.resources->limits).empty());
   if (absl::Status status = ReadAnnotations(pod, options, demand); !status.ok()) return status;
   Classify(classes, demand);
   return demand;

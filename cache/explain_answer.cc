@@ -69,7 +69,7 @@ std::string WhereItLands(const NodeState& state, const policy::Demand& demand) {
     const policy::AdmitResult result = policy::Admit(topology, usage, demand);
     if (result.truncated) return {};
     for (const policy::Outcome& outcome : result.outcomes) {
-      if (outcome.admitted) places.insert(MaskOf(topology, outcome.held).bits());
+      if (outcome.admitted) places.insert(MaskOf(topology, outcome.held.devices).bits());
     }
     if (places.size() > kMostPlaces) return {};
   }
@@ -117,7 +117,7 @@ policy::Usage RefusingUsage(const NodeState& state, const policy::Demand& demand
     for (const policy::Outcome& outcome : result.outcomes) {
       if (outcome.admitted) continue;
       policy::Usage before = usage;
-      before.Add(outcome.held);
+      before.Add(outcome.held.devices);
       return before;
     }
   }

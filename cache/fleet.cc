@@ -182,7 +182,7 @@ absl::Status FleetImpl::AddFilePod(const FleetPod& entry) {
   pod.admitted = true;
   PossibleStates& states = nodes_[static_cast<std::size_t>(node)].states;
   const policy::Topology& topology = *nodes_[static_cast<std::size_t>(node)].states.topology();
-  if (TouchesNoPool(topology, *pod.demand)) return absl::OkStatus();
+  if (HoldsNothing(topology, *pod.demand)) return absl::OkStatus();
   if (entry.devices.empty()) {
     pod.handle = states.AddWaiting(pod.demand);
     if (states.Contradicts(pod.handle)) {
@@ -257,7 +257,7 @@ void FleetImpl::AddBound(const api::Pod& pod, const std::string& key, int node) 
   entry.admitted = ShowsAdmission(pod);
   if (node == kNoNode) return;
   PossibleStates& states = nodes_[static_cast<std::size_t>(node)].states;
-  if (TouchesNoPool(*states.topology(), *entry.demand)) return;
+  if (HoldsNothing(*states.topology(), *entry.demand)) return;
   if (!entry.admitted) {
     entry.handle = states.AddWaiting(entry.demand);
     if (pod.metadata.deletion_time != 0) states.StartLeaving(entry.handle);
@@ -357,7 +357,7 @@ Fleet::ReserveResult FleetImpl::Reserve(std::string_view node, std::string_view 
   pod.reserved = true;
   ++reservations_;
   std::vector<policy::DeviceHolding> held = {policy::DeviceHolding{}};
-  if (!TouchesNoPool(*entry.states.topology(), demand)) {
+  if (!HoldsNothing(*entry.states.topology(), demand)) {
     pod.handle = entry.states.AddWaiting(pod.demand);
     held = entry.states.HeldBy(pod.handle);
   }

@@ -21,6 +21,16 @@ json KubeletJson(const FleetNode& node) {
           {"topologyManagerPolicyOptions", std::move(options)}};
 }
 
+json CoresJson(const policy::NumaNodeSpec& numa) {
+  json list = json::array();
+  for (const policy::CoreSpec& core : numa.cores) {
+    json item = {{"threads", core.threads}, {"socket", core.socket}};
+    if (core.uncore) item["uncore"] = *core.uncore;
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
 json NumaJson(const policy::Topology& topology) {
   const policy::TopologySpec& spec = topology.spec();
   json list = json::array();
@@ -30,9 +40,7 @@ json NumaJson(const policy::Topology& topology) {
       distances.push_back(topology.Distance(numa.id, other.id));
     }
     list.push_back({{"id", numa.id},
-                    {"cpus", numa.cpus},
-                    {"threadsPerCore", numa.threads_per_core},
-                    {"socket", numa.socket},
+                    {"cores", CoresJson(numa)},
                     {"memory", numa.memory},
                     {"distances", std::move(distances)}});
   }

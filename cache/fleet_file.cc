@@ -99,12 +99,11 @@ policy::NumaNodeSpec ReadNuma(const TreeReader& numa) {
   numa["id"].Require();
   spec.id = static_cast<int>(numa["id"].Int(0, kMaxNumaId, 0));
   if (const absl::StatusOr<std::vector<int>> cpus = ParseCpuList(numa["cpus"].Text()); cpus.ok()) {
-    spec.cpus = *cpus;
+    spec.cores = policy::CoresOf(*cpus, static_cast<int>(numa["threadsPerCore"].Int(1, 8, 1)),
+                                 static_cast<int>(numa["socket"].Int(0, 255, 0)));
   } else {
     numa["cpus"].Fail(fmt::format("is {}", std::string(cpus.status().message())));
   }
-  spec.threads_per_core = static_cast<int>(numa["threadsPerCore"].Int(1, 8, 1));
-  spec.socket = static_cast<int>(numa["socket"].Int(0, 255, 0));
   spec.memory = numa["memory"].Units(0);
   spec.distances = numa["distances"].Ints(1, 255);
   return spec;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "cache/books.h"
 #include "policy/admit.h"
 
 namespace numafit::cache {
@@ -63,16 +65,14 @@ class OrderWalk {
  private:
   // What is in use, and (class, place, holding) of every Pod, sorted: equal = the same up to Pods
   // that ask for the same.
-  using Final = std::pair<std::vector<std::int32_t>,
-                          std::vector<std::tuple<int, Place, std::vector<policy::ClassCount>>>>;
-  using Seen =
-      std::tuple<std::vector<std::int32_t>, std::vector<Place>, std::vector<policy::DeviceHolding>>;
+  using Final = std::pair<policy::Usage, std::vector<std::tuple<int, Place, policy::Holding>>>;
+  using Seen = std::tuple<policy::Usage, std::vector<Place>, std::vector<policy::Holding>>;
   static constexpr std::size_t kStatesPerFinal = 64;
 
   static bool IsWaiting(Place place) { return place == Place::kWaiting; }
 
   const policy::AdmitResult& Admit(const policy::Usage& usage, std::size_t pod) {
-    const auto key = std::make_pair(classes_[pod], usage.raw());
+    const auto key = std::make_pair(classes_[pod], usage);
     const auto found = answers_.find(key);
     if (found != answers_.end()) return found->second;
     return answers_.emplace(key, policy::Admit(*state_.topology, usage, *demands_[pod]))
@@ -80,12 +80,20 @@ class OrderWalk {
   }
 
   Final FinalOf(const Now& now) const {
+    std::vector<std::size_t> order(now.places.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<policy::Holding> held = now.held;
+    const auto key = [&](std::size_t i) { return std::tie(classes_[i], now.places[i], held[i]); };
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
     Final final_state;
-    final_state.first = now.usage.raw();
+    final_state.first = now.usage;
+    // CPU ids that come to the same: by class of the Pods, who may change places.
+    std::vector<policy::CpuSet*> owners;
+    for (const std::size_t i : order) owners.push_back(&held[i].cpus);
+    UseLowestCpus(*state_.topology, std::move(owners), final_state.first.compute().default_cpus);
     for (std::size_t i = 0; i < now.places.size(); ++i) {
-      final_state.second.emplace_back(
-          classes_[i], now.places[i],
-          std::vector<policy::ClassCount>(now.held[i].begin(), now.held[i].end()));
+      final_state.second.emplace_back(classes_[i], now.places[i], std::move(held[i]));
     }
     std::sort(final_state.second.begin(), final_state.second.end());
     return final_state;
@@ -101,8 +109,8 @@ class OrderWalk {
       next.places[pod] = outcome.admitted ? Place::kAdmitted : Place::kRefused;
       if (outcome.admitted) {
         next.held[pod] = outcome.held;
-        next.usage.Add(outcome.held);
       }
+      policy::Apply(*state_.topology, outcome, next.usage);
       if (finals != nullptr) finals->insert(FinalOf(next));
       if (!Visit(std::move(next))) return false;
     }
@@ -111,7 +119,7 @@ class OrderWalk {
 
   // False when there are too many states to look at.
   bool Visit(Now next) {
-    if (!seen_.emplace(next.usage.raw(), next.places, next.held).second) return true;
+    if (!seen_.emplace(next.usage, next.places, next.held).second) return true;
     if (seen_.size() > kStatesPerFinal * static_cast<std::size_t>(state_.max_states)) return false;
     if (std::none_of(next.places.begin(), next.places.end(), IsWaiting)) {
       ++raw_finals_;
@@ -126,7 +134,7 @@ class OrderWalk {
   std::vector<const policy::Demand*> demands_;
   std::vector<int> classes_;
   std::set<std::size_t> may_be_refused_;  // whatever the new Pod does
-  std::map<std::pair<int, std::vector<std::int32_t>>, policy::AdmitResult> answers_;
+  std::map<std::pair<int, policy::Usage>, policy::AdmitResult> answers_;
   std::set<Seen> seen_;
   std::vector<Now> work_;
   std::set<Final> finals_;
@@ -135,21 +143,29 @@ class OrderWalk {
 
 // What the Pod gets does not depend on which of the node's possible states is true.
 bool GetsTheSameInEveryState(const NodeState& state, const policy::Demand& demand) {
-  std::set<policy::DeviceHolding> first;
+  std::vector<HoldingShape> first;
   for (const policy::Usage& usage : state.knowledge.usages) {
     const policy::AdmitResult result = policy::Admit(*state.topology, usage, demand);
     if (result.truncated) return false;
-    std::set<policy::DeviceHolding> held;
-    for (const policy::Outcome& outcome : result.outcomes) held.insert(outcome.held);
-    if (first.empty()) first = held;
-    if (held != first) return false;
+    std::vector<HoldingShape> shapes;
+    for (const policy::Outcome& outcome : result.outcomes) {
+      HoldingShape shape = ShapeOf(*state.topology, outcome.held);
+      if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) {
+        shapes.push_back(std::move(shape));
+      }
+    }
+    if (first.empty()) first = shapes;
+    if (!std::is_permutation(shapes.begin(), shapes.end(), first.begin(), first.end())) {
+      return false;
+    }
   }
   return true;
 }
 
 }  // namespace
 
-bool TouchesNoPool(const policy::Topology& topology, const policy::Demand& demand) {
+bool HoldsNothing(const policy::Topology& topology, const policy::Demand& demand) {
+  if (HasBooks(topology) && demand.MayHaveOwnCpusAndMemory()) return false;
   for (const policy::ContainerDemand& container : demand.containers) {
     for (const auto& [resource, count] : container.devices) {
       if (topology.FindPool(resource) >= 0) return false;
@@ -167,7 +183,7 @@ policy::Judgement JudgeOnNode(const NodeState& state, const policy::Demand& dema
       judgement.reason = policy::Reason::kNotGuaranteed;
     }
   }
-  if (!judgement.fits() || TouchesNoPool(*state.topology, demand)) return judgement;
+  if (!judgement.fits() || HoldsNothing(*state.topology, demand)) return judgement;
   const bool settled = state.leaving
                            ? state.pending.empty() && GetsTheSameInEveryState(state, demand)
                            : state.pending.empty() || OrderWalk(state, demand).Commutes();

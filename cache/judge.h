@@ -45,7 +45,7 @@ struct NodeState {
     enum class Place : std::uint8_t { kWaiting, kAdmitted, kRefused };
     // By pending Pod: where it stands, and what it holds.
     std::vector<Place> places;
-    std::vector<policy::DeviceHolding> held;
+    std::vector<policy::Holding> held;
     policy::Usage usage;
 
     friend bool operator==(const Now&, const Now&) = default;
@@ -56,8 +56,9 @@ struct NodeState {
   int max_states = 64;
 };
 
-// No container asks for a resource that this node's kubelet knows: it holds nothing there.
-[[nodiscard]] bool TouchesNoPool(const policy::Topology& topology, const policy::Demand& demand);
+// No container asks for a resource that this node's kubelet gives out one by one (devices; CPUs and
+// memory with static managers): the Pod holds nothing there.
+[[nodiscard]] bool HoldsNothing(const policy::Topology& topology, const policy::Demand& demand);
 
 // A pure function of its arguments: equal ids, equal demand fingerprints and the same strategy have
 // the same answer. `strategy` may be null (no score). Cost: a few microseconds and, with n pending

@@ -7,25 +7,38 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "cache/books.h"
 
 namespace numafit::cache {
 namespace {
 
 // On a kubelet that does not enforce, worlds only sharpen what is said about alignment.
 constexpr std::size_t kMaxWorldsUnenforced = 16;
+constexpr std::size_t kMaxWorldsUnenforcedWithBooks = 256;
 constexpr std::size_t kMaxWorldsEnforced = 2048;
+
+std::vector<policy::Holding> HoldingsOf(const std::vector<policy::DeviceHolding>& devices) {
+  std::vector<policy::Holding> holdings;
+  for (const policy::DeviceHolding& holding : devices) {
+    holdings.emplace_back().devices = holding;
+  }
+  return holdings;
+}
 
 }  // namespace
 
 PossibleStates::PossibleStates(std::shared_ptr<const policy::Topology> topology, Limits limits)
-    : topology_(std::move(topology)), limits_(limits), worlds_(1) {}
+    : topology_(std::move(topology)), limits_(limits), worlds_(1) {
+  worlds_.front().compute = topology_->initial_compute();
+}
 
 bool PossibleStates::Enforces() const {
   return policy::Enforces(topology_->kubelet().policy);
 }
 
 std::size_t PossibleStates::MaxWorlds() const {
-  return Enforces() ? kMaxWorldsEnforced : kMaxWorldsUnenforced;
+  if (Enforces()) return kMaxWorldsEnforced;
+  return HasBooks(*topology_) ? kMaxWorldsUnenforcedWithBooks : kMaxWorldsUnenforced;
 }
 
 std::size_t PossibleStates::IndexOf(Handle pod) const {
@@ -46,9 +59,10 @@ bool PossibleStates::AnyLeaving() const {
 
 policy::Usage PossibleStates::UsageOf(const World& world) const {
   policy::Usage usage(*topology_);
-  for (std::size_t i = 0; i < world.size(); ++i) {
-    if (world[i] >= 0) usage.Add(slots_[i].holdings[static_cast<std::size_t>(world[i])]);
+  for (std::size_t i = 0; i < world.places.size(); ++i) {
+    if (world[i] >= 0) usage.Add(slots_[i].holdings[static_cast<std::size_t>(world[i])].devices);
   }
+  usage.compute() = world.compute;
   return usage;
 }
 
@@ -62,17 +76,17 @@ PoolTotals PossibleStates::LooseTotals() const {
 }
 
 bool PossibleStates::IsSettled(const World& world) const {
-  return std::find(world.begin(), world.end(), kWaiting) == world.end();
+  return std::find(world.places.begin(), world.places.end(), kWaiting) == world.places.end();
 }
 
 bool PossibleStates::IsFinal(const World& world) const {
-  for (std::size_t i = 0; i < world.size(); ++i) {
+  for (std::size_t i = 0; i < world.places.size(); ++i) {
     if (world[i] == kWaiting || (slots_[i].leaving && world[i] != kGone)) return false;
   }
   return true;
 }
 
-std::int16_t PossibleStates::IndexOfHolding(Slot& slot, const policy::DeviceHolding& holding) {
+std::int16_t PossibleStates::IndexOfHolding(Slot& slot, const policy::Holding& holding) {
   const auto found = std::find(slot.holdings.begin(), slot.holdings.end(), holding);
   const auto index = found - slot.holdings.begin();
   if (found == slot.holdings.end()) slot.holdings.push_back(holding);
@@ -87,7 +101,7 @@ PossibleStates::Slot& PossibleStates::NewSlot(std::shared_ptr<const policy::Dema
   slot.demand = std::move(demand);
   slot.admitted = admitted;
   slot.loose = loose_;
-  for (World& world : worlds_) world.push_back(loose_ ? kLoose : kWaiting);
+  for (World& world : worlds_) world.places.push_back(loose_ ? kLoose : kWaiting);
   return slot;
 }
 
@@ -102,13 +116,17 @@ PossibleStates::Handle PossibleStates::AddRunning(std::shared_ptr<const policy::
   Slot& slot = NewSlot(std::move(demand), /*admitted=*/true);
   const Handle handle = slot.handle;
   const std::size_t index = slots_.size() - 1;
-  if (held.size() == 1) {
+  if (MayHoldBooks(slot)) {
+    if (!loose_ && !AdmitInEveryWorld(index, held)) GoLoose();
+  } else if (held.size() == 1) {
     slot.loose = false;
-    const std::int16_t holding = IndexOfHolding(slot, held.front());
-    for (World& world : worlds_) world[index] = holding;
+    policy::Holding holding;
+    holding.devices = held.front();
+    const std::int16_t at = IndexOfHolding(slot, holding);
+    for (World& world : worlds_) world[index] = at;
   } else if (!loose_) {
-    const std::vector<policy::DeviceHolding> alternatives =
-        held.empty() ? PossiblePicks(*topology_, *slots_[index].demand, MaxWorlds()) : held;
+    const std::vector<policy::Holding> alternatives = HoldingsOf(
+        held.empty() ? PossiblePicks(*topology_, *slots_[index].demand, MaxWorlds()) : held);
     const std::vector<World> before = worlds_;
     if (!Multiply(index, alternatives)) {
       worlds_ = before;
@@ -119,13 +137,37 @@ PossibleStates::Handle PossibleStates::AddRunning(std::shared_ptr<const policy::
   return handle;
 }
 
-bool PossibleStates::Multiply(std::size_t slot,
-                              const std::vector<policy::DeviceHolding>& alternatives) {
+bool PossibleStates::AdmitInEveryWorld(std::size_t slot,
+                                       const std::vector<policy::DeviceHolding>& held) {
+  std::vector<World> after;
+  for (const World& world : worlds_) {
+    const policy::Usage usage = UsageOf(world);
+    const policy::AdmitResult result = policy::Admit(*topology_, usage, *slots_[slot].demand);
+    if (result.truncated) return false;
+    for (const policy::Outcome& outcome : result.outcomes) {
+      if (!outcome.admitted) continue;
+      if (!held.empty() &&
+          std::find(held.begin(), held.end(), outcome.held.devices) == held.end()) {
+        continue;
+      }
+      if (after.size() == MaxWorlds()) return false;
+      World& next = after.emplace_back(world);
+      next[slot] = IndexOfHolding(slots_[slot], outcome.held);
+      next.compute = outcome.compute;
+    }
+  }
+  if (after.empty()) return false;
+  worlds_ = std::move(after);
+  return true;
+}
+
+bool PossibleStates::Multiply(std::size_t slot, const std::vector<policy::Holding>& alternatives) {
   std::vector<World> wider;
   for (const World& world : worlds_) {
     const policy::Usage usage = UsageOf(world);
-    for (const policy::DeviceHolding& holding : alternatives) {
-      const bool room = std::all_of(holding.begin(), holding.end(), [&](const auto& item) {
+    for (const policy::Holding& holding : alternatives) {
+      const auto& devices = holding.devices;
+      const bool room = std::all_of(devices.begin(), devices.end(), [&](const auto& item) {
         const auto& device_class = topology_->classes()[static_cast<std::size_t>(item.class_index)];
         return usage.taken(item.class_index) + item.count <= device_class.count;
       });
@@ -143,27 +185,33 @@ bool PossibleStates::Multiply(std::size_t slot,
 
 bool PossibleStates::TryClose() {
   absl::flat_hash_set<World> seen(worlds_.begin(), worlds_.end());
-  std::map<std::pair<std::size_t, std::vector<std::int32_t>>, policy::AdmitResult> answers;
+  std::map<std::pair<std::size_t, policy::Usage>, policy::AdmitResult> answers;
   // `worlds_` grows while it is walked.
   for (std::size_t at = 0; at < worlds_.size(); ++at) {
     if (IsFinal(worlds_[at])) continue;
     const policy::Usage usage = UsageOf(worlds_[at]);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       if (slots_[i].leaving && worlds_[at][i] != kGone) {
-        World next = worlds_[at];
-        next[i] = kGone;
-        if (seen.insert(next).second) {
+        std::vector<World> departed;
+        if (!Depart(worlds_[at], i, departed)) return false;
+        for (World& next : departed) {
+          if (!seen.insert(next).second) continue;
           if (worlds_.size() == MaxWorlds()) return false;
           worlds_.push_back(std::move(next));
         }
       }
       if (worlds_[at][i] != kWaiting) continue;
-      const auto [answer, is_new] = answers.try_emplace({i, usage.raw()});
+      const auto [answer, is_new] = answers.try_emplace({i, usage});
       if (is_new) answer->second = policy::Admit(*topology_, usage, *slots_[i].demand);
       if (answer->second.truncated) return false;
       for (const policy::Outcome& outcome : answer->second.outcomes) {
         World next = worlds_[at];
         next[i] = outcome.admitted ? IndexOfHolding(slots_[i], outcome.held) : kRefused;
+        if (HasBooks(*topology_)) {
+          policy::Usage after = usage;
+          policy::Apply(*topology_, outcome, after);
+          next.compute = std::move(after.compute());
+        }
         if (!seen.insert(next).second) continue;
         if (worlds_.size() == MaxWorlds()) return false;
         worlds_.push_back(std::move(next));
@@ -194,11 +242,37 @@ void PossibleStates::Close() {
   }
   const bool open = std::any_of(worlds_.begin(), worlds_.end(),
                                 [this](const World& world) { return !IsFinal(world); });
-  if ((open && !TryClose()) || !WithinBounds()) GoLoose();
+  if (open && !TryClose()) {
+    GoLoose();
+    return;
+  }
+  if (topology_->cpu_manager() != nullptr) Deduplicate();
+  if (!WithinBounds()) GoLoose();
+}
+
+bool PossibleStates::Depart(const World& world, std::size_t slot,
+                            std::vector<World>& worlds) const {
+  World next = world;
+  next[slot] = kGone;
+  if (world[slot] < 0 || !HasBooks(*topology_)) {
+    worlds.push_back(std::move(next));
+    return true;
+  }
+  const policy::Holding& holding = slots_[slot].holdings[static_cast<std::size_t>(world[slot])];
+  for (policy::ComputeState& compute : AfterRelease(*topology_, world.compute, holding)) {
+    next.compute = std::move(compute);
+    worlds.push_back(next);
+  }
+  return !worlds.empty();
+}
+
+bool PossibleStates::MayHoldBooks(const Slot& slot) const {
+  return HasBooks(*topology_) && slot.demand->MayHaveOwnCpusAndMemory();
 }
 
 void PossibleStates::GoLoose() {
-  World collapsed(slots_.size(), kLoose);
+  World collapsed = worlds_.front();
+  collapsed.places.assign(slots_.size(), kLoose);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const std::int16_t first = worlds_.front()[i];
     const bool fixed = slots_[i].admitted && first >= 0 &&
@@ -213,11 +287,16 @@ void PossibleStates::GoLoose() {
 
 void PossibleStates::Tighten() {
   if (WaitingPods() > 0 || AnyLeaving()) return;
+  const bool books_are_lost = std::any_of(slots_.begin(), slots_.end(), [this](const Slot& slot) {
+    return slot.loose && MayHoldBooks(slot);
+  });
+  if (books_are_lost) return;
+  ResetBooks();
   const std::vector<World> before = worlds_;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].loose) continue;
-    const std::vector<policy::DeviceHolding> picks =
-        PossiblePicks(*topology_, *slots_[i].demand, MaxWorlds());
+    const std::vector<policy::Holding> picks =
+        HoldingsOf(PossiblePicks(*topology_, *slots_[i].demand, MaxWorlds()));
     if (picks.empty() || !Multiply(i, picks)) {
       worlds_ = before;
       return;
@@ -232,7 +311,38 @@ void PossibleStates::Tighten() {
   loose_ = false;
 }
 
+// Of the Pods that are known: everybody is.
+void PossibleStates::ResetBooks() {
+  if (!HasBooks(*topology_)) return;
+  for (World& world : worlds_) {
+    world.compute = topology_->initial_compute();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (world[i] < 0) continue;
+      AddToBooks(*topology_, slots_[i].holdings[static_cast<std::size_t>(world[i])], world.compute);
+    }
+  }
+}
+
+void PossibleStates::UseLowestCpusIn(World& world) {
+  std::vector<policy::Holding> holdings;
+  std::vector<std::size_t> slots;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (world[i] < 0) continue;
+    slots.push_back(i);
+    holdings.push_back(slots_[i].holdings[static_cast<std::size_t>(world[i])]);
+  }
+  std::vector<policy::CpuSet*> owners;
+  for (policy::Holding& holding : holdings) owners.push_back(&holding.cpus);
+  UseLowestCpus(*topology_, std::move(owners), world.compute.default_cpus);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    world[slots[i]] = IndexOfHolding(slots_[slots[i]], holdings[i]);
+  }
+}
+
 void PossibleStates::Deduplicate() {
+  if (topology_->cpu_manager() != nullptr && !loose_) {
+    for (World& world : worlds_) UseLowestCpusIn(world);
+  }
   absl::flat_hash_set<World> seen;
   std::vector<World> unique;
   for (World& world : worlds_) {
@@ -282,9 +392,20 @@ void PossibleStates::Remove(Handle pod, bool never_admitted) {
     }
     if (!agreeing.empty()) worlds_ = std::move(agreeing);
   }
-  for (World& world : worlds_) world.erase(world.begin() + static_cast<std::ptrdiff_t>(index));
+  if (HasBooks(*topology_) && !loose_) {
+    std::vector<World> left;
+    for (const World& world : worlds_) {
+      if (!Depart(world, index, left)) left.push_back(world);
+    }
+    worlds_ = std::move(left);
+  }
+  for (World& world : worlds_) {
+    world.places.erase(world.places.begin() + static_cast<std::ptrdiff_t>(index));
+  }
   slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(index));
+  const bool was_loose = loose_;
   loose_ = std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.loose; });
+  if (was_loose && !loose_) ResetBooks();
   Deduplicate();
   Close();
 }
@@ -298,7 +419,8 @@ std::vector<policy::DeviceHolding> PossibleStates::HeldBy(Handle pod) const {
   }
   std::vector<policy::DeviceHolding> held;
   for (const std::int16_t i : indices) {
-    held.push_back(slots_[index].holdings[static_cast<std::size_t>(i)]);
+    const auto& devices = slots_[index].holdings[static_cast<std::size_t>(i)].devices;
+    if (std::find(held.begin(), held.end(), devices) == held.end()) held.push_back(devices);
   }
   return held;
 }
@@ -335,6 +457,7 @@ NodeState PossibleStates::Describe() const {
 
 void PossibleStates::DescribeLoose(NodeState& state) const {
   const policy::Usage fixed = UsageOf(worlds_.front());
+  if (HasBooks(*topology_)) state.knowledge.settling = true;
   const PoolTotals totals = LooseTotals();
   const auto limit = static_cast<std::size_t>(limits_.max_states);
   std::vector<policy::DeviceHolding> spreads = AllSpreads(*topology_, fixed, totals, limit);
@@ -374,7 +497,7 @@ void PossibleStates::DescribePending(NodeState& state) const {
                            : world[i] == kRefused ? NodeState::Now::Place::kRefused
                                                   : NodeState::Now::Place::kWaiting);
       now.held.push_back(holds ? slots_[i].holdings[static_cast<std::size_t>(world[i])]
-                               : policy::DeviceHolding{});
+                               : policy::Holding{});
     }
     now.usage = UsageOf(world);
     key.second = now.usage;

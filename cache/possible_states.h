@@ -9,11 +9,15 @@
 // gone. News narrows the set (a Pod shows that it was admitted) or opens it (a Pod leaves: those
 // that wait may find more room).
 //
+// Which CPUs and which memory a Pod has follows from the order alone; each world keeps the books of
+// the static managers. CPU ids that come to the same are made the same (cache/books.h).
+//
 // The set is bounded. Past the bound the node goes *loose*: of the Pods that may hold one thing or
 // another only the number of devices is kept, and every way in which the kubelet may have spread
 // them counts as possible. That is a superset, so nothing is over-committed. Kubelets that do not
 // enforce decide on counts alone and lose nothing; on one that enforces nothing is let in while
-// Pods wait, and afterwards only what fits however they are spread.
+// Pods wait, and afterwards only what fits however they are spread. With static managers nothing is
+// let in until the Pods whose CPUs and memory are not known any more are gone.
 //
 // Not thread-safe. Costs a few admissions per change, microseconds each; at most
 // `max_worlds` times the number of waiting Pods.
@@ -22,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -48,6 +53,7 @@ class PossibleStates {
   // A Pod that is bound and that the kubelet may admit at any time from now on.
   Handle AddWaiting(std::shared_ptr<const policy::Demand> demand);
   // A Pod that runs and holds one of these; none given: anything that the kubelet may have picked.
+  // Which CPUs and memory it has is foretold.
   Handle AddRunning(std::shared_ptr<const policy::Demand> demand,
                     const std::vector<policy::DeviceHolding>& held);
   // The kubelet has shown that it admitted the Pod. No-op when it has before.
@@ -59,7 +65,8 @@ class PossibleStates {
   // bound.
   void Remove(Handle pod, bool never_admitted);
 
-  // What the Pod holds in each possible state, admitted or not yet: empty when it may be anything.
+  // The devices that the Pod holds in each possible state, admitted or not yet: empty when it may
+  // be anything.
   [[nodiscard]] std::vector<policy::DeviceHolding> HeldBy(Handle pod) const;
   [[nodiscard]] bool IsLeaving(Handle pod) const;
   // The model says that the kubelet cannot have admitted this Pod (and it may have all the same).
@@ -72,8 +79,20 @@ class PossibleStates {
   [[nodiscard]] NodeState Describe() const;
 
  private:
-  // One per slot: an index into Slot::holdings, or one of these.
-  using World = absl::InlinedVector<std::int16_t, 12>;
+  struct World {
+    // One per slot: an index into Slot::holdings, or one of the constants below.
+    absl::InlinedVector<std::int16_t, 12> places;
+    // The books, which depend on the way here.
+    policy::ComputeState compute;
+
+    std::int16_t& operator[](std::size_t slot) { return places[slot]; }
+    std::int16_t operator[](std::size_t slot) const { return places[slot]; }
+    friend bool operator==(const World&, const World&) = default;
+    template <typename H>
+    friend H AbslHashValue(H state, const World& world) {
+      return H::combine(std::move(state), world.places, world.compute.default_cpus);
+    }
+  };
   static constexpr std::int16_t kWaiting = -1;
   static constexpr std::int16_t kRefused = -2;
   static constexpr std::int16_t kLoose = -3;
@@ -83,7 +102,7 @@ class PossibleStates {
   struct Slot {
     Handle handle = 0;
     std::shared_ptr<const policy::Demand> demand;
-    std::vector<policy::DeviceHolding> holdings;  // the alternatives that worlds point at
+    std::vector<policy::Holding> holdings;  // the alternatives that worlds point at
     bool admitted = false;
     bool leaving = false;
     bool loose = false;
@@ -101,21 +120,30 @@ class PossibleStates {
   [[nodiscard]] bool IsSettled(const World& world) const;
   // Nobody waits and nobody who is leaving is still there: no further step.
   [[nodiscard]] bool IsFinal(const World& world) const;
-  static std::int16_t IndexOfHolding(Slot& slot, const policy::DeviceHolding& holding);
+  static std::int16_t IndexOfHolding(Slot& slot, const policy::Holding& holding);
 
   Slot& NewSlot(std::shared_ptr<const policy::Demand> demand, bool admitted);
   // Adds every world that some order leads to, or goes loose.
   void Close();
   [[nodiscard]] bool TryClose();
   [[nodiscard]] bool WithinBounds() const;
+  void ResetBooks();
+  void UseLowestCpusIn(World& world);
+  // Gives CPUs the lowest ids that come to the same, and drops worlds that are there twice.
   void Deduplicate();
+  // Adds the worlds in which the Pod of the slot has left `world`. False: too many.
+  [[nodiscard]] bool Depart(const World& world, std::size_t slot, std::vector<World>& worlds) const;
+  [[nodiscard]] bool MayHoldBooks(const Slot& slot) const;
+  // Admits the Pod of the slot in every world, with these devices. False: too many, or it cannot
+  // be.
+  [[nodiscard]] bool AdmitInEveryWorld(std::size_t slot,
+                                       const std::vector<policy::DeviceHolding>& held);
   // Keeps only totals of the Pods that may hold one thing or another.
   void GoLoose();
   // Goes back to worlds when there are few enough.
   void Tighten();
   // Multiplies the worlds by what the Pod may hold. False: too many; the worlds are spoiled.
-  [[nodiscard]] bool Multiply(std::size_t slot,
-                              const std::vector<policy::DeviceHolding>& alternatives);
+  [[nodiscard]] bool Multiply(std::size_t slot, const std::vector<policy::Holding>& alternatives);
   void DescribeLoose(NodeState& state) const;
   void DescribePending(NodeState& state) const;
 

@@ -21,13 +21,31 @@ void AppendRaw(std::string& key, T value) {
 void AppendUsage(std::string& key, const policy::Usage& usage) {
   AppendRaw(key, static_cast<std::uint32_t>(usage.raw().size()));
   for (const std::int32_t taken : usage.raw()) AppendRaw(key, taken);
+  key += policy::FormatCpuSet(usage.compute().default_cpus);
+  const policy::MemoryState& memory = usage.compute().memory;
+  for (const policy::MemoryState::Node& node : memory.nodes) {
+    AppendRaw(key, node.assignments);
+    AppendRaw(key, node.cells.bits());
+  }
+  for (const policy::MemoryState::Amount& amount : memory.amounts) AppendRaw(key, amount.free);
 }
 
-void AppendHolding(std::string& key, const policy::DeviceHolding& holding) {
-  AppendRaw(key, static_cast<std::uint32_t>(holding.size()));
-  for (const policy::ClassCount& item : holding) {
+void AppendHolding(std::string& key, const policy::Holding& holding) {
+  AppendRaw(key, static_cast<std::uint32_t>(holding.devices.size()));
+  for (const policy::ClassCount& item : holding.devices) {
     AppendRaw(key, item.class_index);
     AppendRaw(key, item.count);
+  }
+  key += policy::FormatCpuSet(holding.cpus);
+  AppendRaw(key, static_cast<std::uint32_t>(holding.memory.size()));
+  for (const policy::ContainerMemory& container : holding.memory) {
+    AppendRaw(key, container.held);
+    AppendRaw(key, static_cast<std::uint32_t>(container.blocks.size()));
+    for (const policy::MemoryBlock& block : container.blocks) {
+      AppendRaw(key, block.numa.bits());
+      AppendRaw(key, block.type);
+      AppendRaw(key, block.size);
+    }
   }
 }
 
@@ -48,7 +66,7 @@ std::string KeyOf(const NodeState& state) {
   }
   for (const NodeState::Now& now : state.now) {
     for (const NodeState::Now::Place place : now.places) AppendRaw(key, place);
-    for (const policy::DeviceHolding& holding : now.held) AppendHolding(key, holding);
+    for (const policy::Holding& holding : now.held) AppendHolding(key, holding);
     AppendUsage(key, now.usage);
   }
   return key;

@@ -10,6 +10,9 @@
 // the Pod lands must be treated as unknown. Whether it is admitted may be known all the same: see
 // AdmitResult::verdict.
 //
+// CPUs are picked as the kubelet picks them, one by one: given its book there is no choice. Memory
+// likewise.
+//
 // Only topology admission: a resource that is not registered on the node constrains nothing here
 // (the kubelet's resource predicate refuses later). Judge (policy/alignment.h) takes care of it.
 //
@@ -34,6 +37,10 @@ enum class RefusalReason {
   kNone,
   kTopologyAffinityError,
   kUnexpectedAdmissionError,
+  kSmtAlignmentError,
+  // The kubelet's process dies of this Pod, and again after every restart: its code dereferences
+  // nil on a hugepage size that a NUMA node has not.
+  kPanic,
 };
 [[nodiscard]] std::string_view RefusalReasonName(RefusalReason reason);
 
@@ -43,6 +50,10 @@ struct ContainerAllocation {
   bool preferred = false;
   // What the container sees, devices re-used from init containers included.
   DeviceHolding devices;
+  // Its exclusive CPUs, and its memory blocks of the sizes requested; empty without static
+  // managers.
+  CpuSet cpus;
+  MemoryBlocks memory;
 };
 
 struct Outcome {
@@ -52,12 +63,19 @@ struct Outcome {
   // (empty when no single resource is). Pod scope refuses at container 0.
   int refused_container = -1;
   std::string refused_resource;
-  // One per container of the Demand, in its order; when refused, those before the refused one.
+  // One per container of the Demand, in its order; when refused, those before the refused one, and
+  // it too when it has got CPUs already.
   std::vector<ContainerAllocation> containers;
   // What the Pod as a whole takes from the node, init containers' leftovers included; when refused,
-  // what it would have held at that point (the kubelet frees it).
-  DeviceHolding held;
+  // what it has got by then. The kubelet takes that back at the next admission.
+  Holding held;
+  // The books of CPUs and memory with `held` in them.
+  ComputeState compute;
 };
+
+// The node after the outcome; after a refusal with everything given back (which need not be the
+// books as they were: MemoryState).
+void Apply(const Topology& topology, const Outcome& outcome, Usage& usage);
 
 enum class Verdict { kAdmitted, kRefused, kDepends, kUnknown };
 

@@ -84,13 +84,13 @@ Reason ReasonOfRefusal(const Topology& topology, Usage usage, const Demand& dema
     // many.
     const Outcome& first = when_empty.outcomes.front();
     Usage before = empty;
-    before.Add(first.held);
+    before.Add(first.held.devices);
     const auto at = static_cast<std::size_t>(std::max(0, first.refused_container));
     return NodeHasRoom(topology, UnitRequests(topology, demand, at), Counted::kFree, before)
                ? Reason::kKubeletRefuses
                : Reason::kNeverFits;
   }
-  usage.Add(refusal.held);
+  usage.Add(refusal.held.devices);
   if (!enforces || !NodeHasRoom(topology, requests, Counted::kFree, usage)) {
     return Reason::kKubeletRefuses;
   }

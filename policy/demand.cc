@@ -7,13 +7,21 @@
 
 namespace numafit::policy {
 
+bool IsComputeResource(std::string_view name) {
+  return name == "cpu" || name == "memory" || name.starts_with("hugepages-");
+}
+
 std::string Demand::Fingerprint() const {
   std::string out = absl::StrCat(static_cast<int>(qos), "/", static_cast<int>(alignment), "/",
-                                 distinct_endpoints ? 1 : 0);
+                                 distinct_endpoints ? 1 : 0, pod_level_resources ? 1 : 0);
   for (const ContainerDemand& container : containers) {
     absl::StrAppend(&out, "\n", static_cast<int>(container.kind));
     for (const auto& [resource, count] : container.devices) {
       absl::StrAppend(&out, " ", resource, "=", count);
+    }
+    if (!MayHaveOwnCpusAndMemory()) continue;
+    for (const auto& [resource, milli] : container.requests) {
+      absl::StrAppend(&out, " ", resource, "=", milli, "m");
     }
   }
   absl::StrAppend(&out, "\na ", absl::StrJoin(accelerators, " "), "\ne ",

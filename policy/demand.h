@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace numafit::policy {
@@ -21,12 +22,21 @@ struct ContainerDemand {
   // Device resources from limits (zero quantities are kept: the kubelet makes hints of them).
   // Sorted by name.
   std::map<std::string, std::int64_t, std::less<>> devices;
+  // Requests of "cpu", "memory" and "hugepages-<size>" in thousandths of a CPU or byte, a missing
+  // request filled from the limit. What the CPU and the memory manager go by.
+  std::map<std::string, std::int64_t, std::less<>> requests;
 };
+
+// Whether the name is one of the resources that ContainerDemand::requests holds.
+[[nodiscard]] bool IsComputeResource(std::string_view name);
 
 struct Demand {
   // Init containers and sidecars in spec order, then app containers.
   std::vector<ContainerDemand> containers;
   QosClass qos = QosClass::kBestEffort;
+  // The Pod has CPU, memory or hugepages in its own spec.resources. Kubelets up to 1.37 give such a
+  // Pod neither CPUs nor memory of its own, unless the gate PodLevelResourceManagers is on.
+  bool pod_level_resources = false;
   AlignmentNeed alignment = AlignmentNeed::kFit;
   bool distinct_endpoints = false;
   // Names that count as accelerators and as endpoints for the alignment need, sorted. Filled by
@@ -36,6 +46,11 @@ struct Demand {
   // Of the endpoints, those whose tokens may be the same endpoint.
   std::vector<std::string> shared_endpoints;
 
+  // Only Guaranteed Pods get CPUs and memory of their own (cpumanager's guaranteedCPUs,
+  // memorymanager's Allocate).
+  [[nodiscard]] bool MayHaveOwnCpusAndMemory() const {
+    return qos == QosClass::kGuaranteed && !pod_level_resources;
+  }
   // Equal text = every question has the same answer; names of containers do not matter.
   [[nodiscard]] std::string Fingerprint() const;
   // No container asks for a device resource.

@@ -71,40 +71,42 @@ std::map<std::string, int> PreferenceOrder(const std::vector<std::string>& named
   return order;
 }
 
+// The parts of a fingerprint that the static CPU manager and the Static memory manager go by.
+void AppendCpus(const KubeletSettings& kubelet, const std::vector<NumaNodeSpec>& numa,
+                std::string& out) {
+  if (kubelet.cpu_policy == CpuPolicy::kNone) return;
+  absl::StrAppend(&out, "\ncpus ", kubelet.version.minor, " ",
+                  absl::StrJoin(kubelet.cpu_options, ",", absl::PairFormatter("=")), " ",
+                  absl::StrJoin(kubelet.reserved_cpus, ","), " ", kubelet.reserved_cpu_milli);
+  for (const auto& [gate, on] : kubelet.feature_gates) {
+    absl::StrAppend(&out, " ", gate, "=", on ? 1 : 0);
+  }
+  for (const NumaNodeSpec& node : numa) {
+    absl::StrAppend(&out, " n", node.id);
+    for (const CoreSpec& core : node.cores) {
+      absl::StrAppend(&out, " ", core.socket, "/", core.uncore.value_or(-1), ":",
+                      absl::StrJoin(core.threads, ","));
+    }
+  }
+}
+
+void AppendMemory(const KubeletSettings& kubelet, const std::vector<NumaNodeSpec>& numa,
+                  std::string& out) {
+  if (kubelet.memory_policy == MemoryPolicy::kNone) return;
+  absl::StrAppend(&out, "\nmemory ", kubelet.version.minor);
+  for (const NumaNodeSpec& node : numa) {
+    absl::StrAppend(&out, " n", node.id, "=", node.memory);
+    for (const HugepagePool& pool : node.hugepages) {
+      absl::StrAppend(&out, " ", pool.size, "*", pool.pages);
+    }
+  }
+  for (const MemoryReservation& entry : kubelet.reserved_memory) {
+    absl::StrAppend(&out, " r", entry.numa, ":",
+                    absl::StrJoin(entry.limits, ",", absl::PairFormatter("=")));
+  }
+}
+
 }  // namespace
-
-std::string_view TopologyPolicyName(TopologyPolicy policy) {
-  switch (policy) {
-    case TopologyPolicy::kNone:
-      return "none";
-    case TopologyPolicy::kBestEffort:
-      return "best-effort";
-    case TopologyPolicy::kRestricted:
-      return "restricted";
-    case TopologyPolicy::kSingleNumaNode:
-      return "single-numa-node";
-  }
-  return "none";
-}
-
-std::optional<TopologyPolicy> ParseTopologyPolicy(std::string_view name) {
-  for (const TopologyPolicy policy :
-       {TopologyPolicy::kNone, TopologyPolicy::kBestEffort, TopologyPolicy::kRestricted,
-        TopologyPolicy::kSingleNumaNode}) {
-    if (name == TopologyPolicyName(policy)) return policy;
-  }
-  return std::nullopt;
-}
-
-std::string_view TopologyScopeName(TopologyScope scope) {
-  return scope == TopologyScope::kPod ? "pod" : "container";
-}
-
-std::optional<TopologyScope> ParseTopologyScope(std::string_view name) {
-  if (name == "container") return TopologyScope::kContainer;
-  if (name == "pod") return TopologyScope::kPod;
-  return std::nullopt;
-}
 
 Topology::Topology(TopologySpec spec) : spec_(std::move(spec)) {}
 
@@ -119,6 +121,8 @@ absl::Status Topology::Compile() {
   for (const auto& [resource, devices] : spec_.devices) {
     if (absl::Status status = CompilePool(resource, devices); !status.ok()) return status;
   }
+  if (absl::Status status = CompileCpus(); !status.ok()) return status;
+  if (absl::Status status = CompileMemory(); !status.ok()) return status;
   CompileEndpoints();
   CompileFingerprint();
   return absl::OkStatus();
@@ -260,6 +264,60 @@ absl::Status Topology::CompileWidths(Pool& pool) {
   return absl::OkStatus();
 }
 
+absl::Status Topology::CompileCpus() {
+  if (kubelet().cpu_policy == CpuPolicy::kNone) {
+    if (kubelet().cpu_options.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("cpu options: a kubelet takes none with policy none");
+  }
+  std::vector<CpuInfo> cpus;
+  int core_number = 0;
+  for (const NumaNodeSpec& node : spec_.numa) {
+    for (const CoreSpec& core : node.cores) {
+      for (const int cpu : core.threads) {
+        cpus.push_back({.cpu = cpu,
+                        .core = core_number,
+                        .socket = core.socket,
+                        .numa = node.id,
+                        .uncore = core.uncore.value_or(-1)});
+      }
+      ++core_number;
+    }
+  }
+  absl::StatusOr<CpuTopology> machine = CpuTopology::Create(std::move(cpus));
+  if (!machine.ok()) return machine.status();
+  absl::StatusOr<CpuManager> manager = CpuManager::Create(*std::move(machine), kubelet());
+  if (!manager.ok()) return manager.status();
+  cpu_manager_.emplace(*std::move(manager));
+  initial_compute_.default_cpus = cpu_manager_->InitialDefaultCpus();
+  return absl::OkStatus();
+}
+
+absl::Status Topology::CompileMemory() {
+  if (kubelet().memory_policy == MemoryPolicy::kNone) return absl::OkStatus();
+  std::vector<MemoryNodeSpec> nodes;
+  for (const NumaNodeSpec& node : spec_.numa) {
+    MemoryNodeSpec& out = nodes.emplace_back();
+    out.id = node.id;
+    out.memory = static_cast<std::uint64_t>(node.memory);
+    for (const HugepagePool& pool : node.hugepages) {
+      out.hugepages["hugepages-" + pool.size] =
+          static_cast<std::uint64_t>(pool.page_bytes) * static_cast<std::uint64_t>(pool.pages);
+    }
+  }
+  std::vector<MemoryReservationSpec> reserved;
+  for (const MemoryReservation& entry : kubelet().reserved_memory) {
+    for (const auto& [type, bytes] : entry.limits) {
+      reserved.push_back({.numa = entry.numa, .type = type, .bytes = bytes});
+    }
+  }
+  absl::StatusOr<MemoryManager> manager =
+      MemoryManager::Create(nodes, reserved, std::nullopt, kubelet().version);
+  if (!manager.ok()) return manager.status();
+  memory_manager_.emplace(*std::move(manager));
+  initial_compute_.memory = memory_manager_->InitialState();
+  return absl::OkStatus();
+}
+
 void Topology::CompileEndpoints() {
   // Numbered in the order of classes and ids, so that equal machines get equal numbers.
   std::map<std::string, int> numbers;
@@ -290,6 +348,8 @@ void Topology::CompileFingerprint() {
       numa_.ForEach([&](int to) { absl::StrAppend(&out, ",", Distance(from, to)); });
     });
   }
+  AppendCpus(kubelet(), spec_.numa, out);
+  AppendMemory(kubelet(), spec_.numa, out);
   for (const Pool& pool : pools_) {
     absl::StrAppend(&out, "\n", pool.resource, pool.has_preference ? " ordered" : "");
     for (int c = pool.first_class; c < pool.first_class + pool.class_count; ++c) {

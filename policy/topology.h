@@ -1,10 +1,10 @@
 // A machine as its kubelet sees it: NUMA nodes, the kubelet's settings, device pools.
 //
-// TopologySpec is the description that people and reports write (device ids and all); Topology is
-// the same, checked once and compiled for questions. Devices that the kubelet cannot tell apart
-// (same resource, same NUMA set, same health) form one DeviceClass, and everything that is decided
-// is decided on counts per class. Where a plugin's preference order is known
-// (TopologySpec::preferred_allocation) every device is a class of its own, in that order.
+// TopologySpec (topology_spec.h) is the description that people and reports write, device ids and
+// all; Topology is the same, checked once and compiled for questions. Devices that the kubelet
+// cannot tell apart (same resource, same NUMA set, same health) form one DeviceClass, and
+// everything that is decided is decided on counts per class. Where a plugin's preference order is
+// known (TopologySpec::preferred_allocation) every device is a class of its own, in that order.
 #pragma once
 
 #include <cstdint>
@@ -18,71 +18,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "policy/kubelet_version.h"
+#include "policy/compute_state.h"
+#include "policy/cpu_manager/static_policy.h"
+#include "policy/memory_manager/memory_manager.h"
 #include "policy/numa_mask.h"
+#include "policy/topology_spec.h"
 
 namespace numafit::policy {
-
-enum class TopologyPolicy { kNone, kBestEffort, kRestricted, kSingleNumaNode };
-enum class TopologyScope { kContainer, kPod };
-
-// "none", "best-effort", … as in KubeletConfiguration.
-[[nodiscard]] std::string_view TopologyPolicyName(TopologyPolicy policy);
-[[nodiscard]] std::optional<TopologyPolicy> ParseTopologyPolicy(std::string_view name);
-[[nodiscard]] std::string_view TopologyScopeName(TopologyScope scope);
-[[nodiscard]] std::optional<TopologyScope> ParseTopologyScope(std::string_view name);
-
-// restricted and single-numa-node refuse what they cannot align; the others do not.
-[[nodiscard]] constexpr bool Enforces(TopologyPolicy policy) {
-  return policy == TopologyPolicy::kRestricted || policy == TopologyPolicy::kSingleNumaNode;
-}
-
-struct KubeletSettings {
-  KubeletVersion version;
-  TopologyPolicy policy = TopologyPolicy::kNone;
-  TopologyScope scope = TopologyScope::kContainer;
-  bool prefer_closest_numa_nodes = false;
-  // More NUMA nodes than this and the kubelet does not start (policy other than none).
-  int max_allowable_numa_nodes = 8;
-
-  friend bool operator==(const KubeletSettings&, const KubeletSettings&) = default;
-};
-
-struct NumaNodeSpec {
-  int id = 0;
-  std::vector<int> cpus;  // logical CPU ids; empty on a CPU-less NUMA node
-  int threads_per_core = 1;
-  int socket = 0;
-  std::int64_t memory = 0;  // bytes
-  // SLIT distances, indexed by NUMA id as the kubelet does (numa_info.go). Empty: 10 to itself, 20
-  // to the others. Looked at with prefer_closest_numa_nodes only; it must then reach the largest
-  // NUMA id.
-  std::vector<int> distances;
-};
-
-struct DeviceSpec {
-  std::string id;
-  // nullopt: the plugin publishes no topology ("don't care"); empty: a topology without NUMA
-  // nodes. The kubelet tells the two apart. Ids outside 0..63 (a plugin that
-  // publishes -1) are in no mask and kept here as they came.
-  std::optional<std::vector<int>> numa;
-  // Devices with the same endpoint share hardware (tokens of one shared endpoint). Empty: the id.
-  std::string endpoint;
-  bool healthy = true;
-  // Devices of different cohorts are never one class, although the kubelet cannot tell them apart
-  // now: a replay knows which of them will differ later. Empty everywhere else.
-  std::string cohort;
-};
-
-struct TopologySpec {
-  KubeletSettings kubelet;
-  std::vector<NumaNodeSpec> numa;
-  // Registered resources. A name with an empty list is registered with no device.
-  std::map<std::string, std::vector<DeviceSpec>> devices;
-  // Resources whose plugin answers GetPreferredAllocation in this order (then by id). Only known
-  // in tests and bug reports; elsewhere the kubelet's pick counts as free.
-  std::map<std::string, std::vector<std::string>> preferred_allocation;
-};
 
 // Immutable after Create; share it freely between threads.
 class Topology {
@@ -117,7 +59,8 @@ class Topology {
 
   // InvalidArgument names the field: a NUMA id twice or outside 0..63, no NUMA node, a device id
   // twice in a resource, distances that do not reach every NUMA id, more NUMA nodes than the
-  // kubelet allows, devices on several NUMA nodes out of more than 16.
+  // kubelet allows, devices on several NUMA nodes out of more than 16; and what keeps the static
+  // CPU manager or the Static memory manager from starting.
   static absl::StatusOr<std::shared_ptr<const Topology>> Create(TopologySpec spec);
 
   [[nodiscard]] const TopologySpec& spec() const { return spec_; }
@@ -139,6 +82,15 @@ class Topology {
   [[nodiscard]] std::span<const int> ClassEndpoints(int class_index) const;
   // From the default distances where none are given. Precondition: both are NUMA nodes.
   [[nodiscard]] int Distance(int from_numa, int to_numa) const;
+  // The CPU manager's static policy, the memory manager's Static policy; null with the policy none.
+  [[nodiscard]] const CpuManager* cpu_manager() const {
+    return cpu_manager_ ? &*cpu_manager_ : nullptr;
+  }
+  [[nodiscard]] const MemoryManager* memory_manager() const {
+    return memory_manager_ ? &*memory_manager_ : nullptr;
+  }
+  // Their books when no Pod has anything.
+  [[nodiscard]] const ComputeState& initial_compute() const { return initial_compute_; }
   // Equal text = every question has the same answer on both machines (device ids do not matter).
   [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
 
@@ -148,6 +100,8 @@ class Topology {
   absl::Status CompileNuma();
   absl::Status CompilePool(const std::string& resource, const std::vector<DeviceSpec>& devices);
   absl::Status CompileWidths(Pool& pool);
+  absl::Status CompileCpus();
+  absl::Status CompileMemory();
   void CompileEndpoints();
   void CompileFingerprint();
 
@@ -159,6 +113,9 @@ class Topology {
   std::vector<std::vector<int>> class_endpoints_;
   std::vector<absl::flat_hash_map<std::string, DeviceRef>> device_index_;  // by pool
   std::map<int, std::vector<int>> distances_;  // by NUMA id; only where given
+  std::optional<CpuManager> cpu_manager_;
+  std::optional<MemoryManager> memory_manager_;
+  ComputeState initial_compute_;
   std::string fingerprint_;
 };
 

@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "policy/compute_state.h"
+#include "policy/cpu_set.h"
+#include "policy/memory_manager/memory_state.h"
 #include "policy/topology.h"
 
 namespace numafit::policy {
@@ -21,11 +24,27 @@ struct ClassCount {
 // Sorted by class, no class twice, no zero count.
 using DeviceHolding = absl::InlinedVector<ClassCount, 4>;
 
-// Devices in use per class, over all active Pods. A plain value, tied to one Topology.
+// What one Pod takes from a node. A plain value.
+struct Holding {
+  DeviceHolding devices;
+  // Exclusive CPUs of all its containers; CPUs that an init container has left to an app container
+  // are there once.
+  CpuSet cpus;
+  // By container of the Demand; empty when the memory manager holds nothing for the Pod.
+  std::vector<ContainerMemory> memory;
+
+  [[nodiscard]] bool empty() const { return devices.empty() && cpus.empty() && memory.empty(); }
+  friend bool operator==(const Holding&, const Holding&) = default;
+  friend std::strong_ordering operator<=>(const Holding& a, const Holding& b);
+};
+
+// Devices in use per class, over all active Pods, and the books of CPUs and memory. A plain value,
+// tied to one Topology.
 class Usage {
  public:
   Usage() = default;
-  explicit Usage(const Topology& topology) : taken_(topology.classes().size(), 0) {}
+  explicit Usage(const Topology& topology)
+      : taken_(topology.classes().size(), 0), compute_(topology.initial_compute()) {}
 
   [[nodiscard]] int taken(int class_index) const {
     return taken_[static_cast<std::size_t>(class_index)];
@@ -40,13 +59,21 @@ class Usage {
       taken_[static_cast<std::size_t>(item.class_index)] -= item.count;
     }
   }
+  // A Pod is gone. Where its containers' memory lies on NUMA nodes that overlap without being the
+  // same, the kubelet's random order decides what is left (ReleaseOrderMatters); here they go in
+  // the order of the Demand.
+  void Release(const Topology& topology, const Holding& holding);
+
   [[nodiscard]] const std::vector<std::int32_t>& raw() const { return taken_; }
+  [[nodiscard]] const ComputeState& compute() const { return compute_; }
+  [[nodiscard]] ComputeState& compute() { return compute_; }
 
   friend bool operator==(const Usage&, const Usage&) = default;
   friend auto operator<=>(const Usage&, const Usage&) = default;
 
  private:
   std::vector<std::int32_t> taken_;
+  ComputeState compute_;
 };
 
 }  // namespace numafit::policy

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kMaxNumaId = policy::NumaMask::kMaxIds - 1;
 constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
+constexpr std::int64_t kMaxGroupId = 1 << 20;
 // topologymanager/policy_options.go.
 constexpr int kDefaultMaxNumaNodes = 8;
 
@@ -21,14 +22,47 @@ std::string Quoted(const std::string& text) {
   return "\"" + text + "\"";
 }
 
-[[noreturn]] void FailUnimplemented(const std::string& key, const std::string& value) {
-  throw CaseError{key + ": " + Quoted(value) + " cannot be judged yet: only devices are",
-                  /*unimplemented=*/true};
+api::Quantity ReadQuantity(const Node& node) {
+  const auto parsed = api::Quantity::Parse(node.String());
+  if (!parsed.ok()) Fail(node.path(), std::string(parsed.status().message()));
+  if (parsed->milli() < 0) Fail(node.path(), "a quantity below zero");
+  return *parsed;
+}
+
+std::vector<int> ReadIntegers(const Node& node, std::int64_t most) {
+  std::vector<int> out;
+  for (const Node& item : node.Items()) out.push_back(static_cast<int>(item.Integer(0, most)));
+  return out;
 }
 
 // --- machine and kubelet
 
-policy::NumaNodeSpec ReadNumaNode(const Node& node) {
+std::vector<policy::CoreSpec> ReadCores(const Node& node) {
+  if (node.Has("cores") && !node.At("cores").Items().empty()) {
+    std::vector<policy::CoreSpec> cores;
+    for (const Node& item : node.At("cores").Items()) {
+      item.CheckKeys({"threads", "socket", "uncore"});
+      policy::CoreSpec& core = cores.emplace_back();
+      core.threads = ReadIntegers(item.At("threads"), policy::CpuSet::kMaxIds - 1);
+      if (item.Has("socket")) {
+        core.socket = static_cast<int>(item.At("socket").Integer(0, kMaxGroupId));
+      }
+      if (item.Has("uncore")) {
+        core.uncore = static_cast<int>(item.At("uncore").Integer(0, kMaxGroupId));
+      }
+    }
+    return cores;
+  }
+  if (!node.Has("cpus")) return {};
+  const auto per_core = static_cast<int>(
+      node.Has("threadsPerCore") ? node.At("threadsPerCore").Integer(0, kMaxGroupId) : 1);
+  const auto socket =
+      static_cast<int>(node.Has("socket") ? node.At("socket").Integer(0, kMaxGroupId) : 0);
+  return policy::CoresOf(ReadIntegers(node.At("cpus"), policy::CpuSet::kMaxIds - 1), per_core,
+                         socket);
+}
+
+policy::NumaNodeSpec ReadNumaNode(const Node& node, policy::KubeletSettings& kubelet) {
   node.CheckKeys({"id", "cpus", "cores", "threadsPerCore", "socket", "reservedCpus", "memory",
                   "hugepages", "distances"});
   policy::NumaNodeSpec out;
@@ -36,6 +70,23 @@ policy::NumaNodeSpec ReadNumaNode(const Node& node) {
   if (node.Has("distances")) {
     for (const Node& distance : node.At("distances").Items()) {
       out.distances.push_back(static_cast<int>(distance.Integer(0, 1 << 20)));
+    }
+  }
+  out.cores = ReadCores(node);
+  if (node.Has("reservedCpus")) {
+    for (const int cpu : ReadIntegers(node.At("reservedCpus"), policy::CpuSet::kMaxIds - 1)) {
+      kubelet.reserved_cpus.push_back(cpu);
+    }
+  }
+  if (node.Has("memory")) out.memory = node.At("memory").Integer(0, kMaxInteger);
+  if (node.Has("hugepages")) {
+    for (const auto& [size, pages] : node.At("hugepages").Members()) {
+      const auto bytes = api::Quantity::Parse(size);
+      if (!bytes.ok()) Fail(pages.path(), std::string(bytes.status().message()));
+      if (bytes->value() <= 0) Fail(pages.path(), Quoted(size) + " is no page size");
+      out.hugepages.push_back({.size = size,
+                               .page_bytes = bytes->value(),
+                               .pages = pages.Integer(0, kMaxInteger / bytes->value())});
     }
   }
   return out;
@@ -110,18 +161,45 @@ void ReadKubelet(const Node& root, policy::TopologySpec& machine) {
   }
 }
 
-// CPU and memory managers are named by the form; here they may only be off.
-void CheckOtherManagers(const Node& root) {
-  const std::string cpu = root.Has("cpuPolicy") ? root.At("cpuPolicy").String() : "";
-  if (cpu == "static") FailUnimplemented("cpuPolicy", cpu);
-  if (!cpu.empty() && cpu != "none") Fail("cpuPolicy", "a kubelet has no policy " + Quoted(cpu));
-  if (root.Has("cpuOptions") && !root.At("cpuOptions").Members().empty()) {
-    Fail("cpuOptions", "a kubelet takes none with policy none");
+void ReadCpuManager(const Node& root, policy::KubeletSettings& kubelet) {
+  const std::string policy = root.Has("cpuPolicy") ? root.At("cpuPolicy").String() : "";
+  if (policy == "static") {
+    kubelet.cpu_policy = policy::CpuPolicy::kStatic;
+  } else if (!policy.empty() && policy != "none") {
+    Fail("cpuPolicy", "a kubelet has no policy " + Quoted(policy));
   }
-  const std::string memory = root.Has("memoryPolicy") ? root.At("memoryPolicy").String() : "";
-  if (memory == "Static") FailUnimplemented("memoryPolicy", memory);
-  if (!memory.empty() && memory != "None") {
-    Fail("memoryPolicy", "a kubelet has no policy " + Quoted(memory));
+  if (root.Has("cpuOptions")) {
+    for (const auto& [name, value] : root.At("cpuOptions").Members()) {
+      kubelet.cpu_options[name] = value.String();
+    }
+  }
+  if (root.Has("reservedCpuMilli")) {
+    kubelet.reserved_cpu_milli = root.At("reservedCpuMilli").Integer(0, kMaxInteger);
+  }
+}
+
+void ReadMemoryManager(const Node& root, policy::KubeletSettings& kubelet) {
+  const std::string policy = root.Has("memoryPolicy") ? root.At("memoryPolicy").String() : "";
+  if (policy == "Static") {
+    kubelet.memory_policy = policy::MemoryPolicy::kStatic;
+  } else if (!policy.empty() && policy != "None") {
+    Fail("memoryPolicy", "a kubelet has no policy " + Quoted(policy));
+  }
+  if (!root.Has("reservedMemory")) return;
+  for (const Node& entry : root.At("reservedMemory").Items()) {
+    entry.CheckKeys({"numa", "limits"});
+    policy::MemoryReservation& reservation = kubelet.reserved_memory.emplace_back();
+    reservation.numa = static_cast<int>(entry.At("numa").Integer(0, kMaxInteger >> 24));
+    for (const auto& [type, amount] : entry.At("limits").Members()) {
+      reservation.limits[type] = ReadQuantity(amount).value();
+    }
+  }
+}
+
+void ReadGates(const Node& root, policy::KubeletSettings& kubelet) {
+  if (!root.Has("featureGates")) return;
+  for (const auto& [gate, on] : root.At("featureGates").Members()) {
+    kubelet.feature_gates[gate] = on.Bool();
   }
 }
 
@@ -166,26 +244,37 @@ OrderByResource ReadOrders(const Node& node) {
 
 // --- Pods
 
-std::map<std::string, std::int64_t, std::less<>> ReadQuantities(const Node& node) {
-  std::map<std::string, std::int64_t, std::less<>> out;
-  for (const auto& [resource, quantity] : node.Members()) {
-    const auto parsed = api::Quantity::Parse(quantity.String());
-    if (!parsed.ok()) Fail(quantity.path(), std::string(parsed.status().message()));
-    if (parsed->milli() < 0) Fail(quantity.path(), "a quantity below zero");
-    out[resource] = parsed->value();
-  }
+using Quantities = std::map<std::string, api::Quantity, std::less<>>;
+
+struct Resources {
+  Quantities limits;
+  Quantities requests;  // missing ones filled from the limits
+};
+
+Quantities ReadQuantities(const Node& node) {
+  Quantities out;
+  for (const auto& [resource, quantity] : node.Members()) out[resource] = ReadQuantity(quantity);
   return out;
 }
 
-// The limits; requests are checked and dropped, devices have none of their own.
-std::map<std::string, std::int64_t, std::less<>> ReadResources(const Node& node) {
+Resources ReadResources(const Node& node) {
   node.CheckKeys({"requests", "limits"});
-  if (node.Has("requests")) (void)ReadQuantities(node.At("requests"));
-  if (!node.Has("limits")) return {};
-  return ReadQuantities(node.At("limits"));
+  Resources resources;
+  if (node.Has("limits")) resources.limits = ReadQuantities(node.At("limits"));
+  if (node.Has("requests")) resources.requests = ReadQuantities(node.At("requests"));
+  for (const auto& limit : resources.limits) resources.requests.insert(limit);
+  return resources;
 }
 
-CaseContainer ReadContainer(const Node& node, bool init) {
+policy::ResourceAmounts ComputeAmounts(const Quantities& quantities) {
+  policy::ResourceAmounts amounts;
+  for (const auto& [resource, quantity] : quantities) {
+    if (policy::IsComputeResource(resource)) amounts[resource] = quantity.milli();
+  }
+  return amounts;
+}
+
+CaseContainer ReadContainer(const Node& node, bool init, policy::QosSums& qos) {
   node.CheckKeys({"name", "restartPolicy", "resources"});
   CaseContainer container;
   container.name = node.At("name").String();
@@ -193,7 +282,13 @@ CaseContainer ReadContainer(const Node& node, bool init) {
   if (node.Has("restartPolicy") && node.At("restartPolicy").String() == "Always" && init) {
     container.kind = CaseContainer::Kind::kSidecar;
   }
-  if (node.Has("resources")) container.limits = ReadResources(node.At("resources"));
+  Resources resources;
+  if (node.Has("resources")) resources = ReadResources(node.At("resources"));
+  for (const auto& [resource, quantity] : resources.limits) {
+    container.limits[resource] = quantity.value();
+  }
+  container.compute_requests = ComputeAmounts(resources.requests);
+  qos.Add(container.compute_requests, ComputeAmounts(resources.limits));
   return container;
 }
 
@@ -203,27 +298,77 @@ CasePod ReadPod(const Node& node) {
   pod.name = node.At("name").String();
   if (pod.name.empty()) Fail(node.path(), "a Pod needs a name");
   std::set<std::string> names;
+  policy::QosSums qos;
   for (const char* key : {"initContainers", "containers"}) {
     if (!node.Has(key)) continue;
     for (const Node& item : node.At(key).Items()) {
-      CaseContainer container = ReadContainer(item, std::string_view(key) == "initContainers");
+      CaseContainer container = ReadContainer(item, std::string_view(key) == "initContainers", qos);
       if (container.name.empty() || !names.insert(container.name).second) {
         Fail(item.path(), "name " + Quoted(container.name) + " is empty or there twice");
       }
       pod.containers.push_back(std::move(container));
     }
   }
-  if (node.Has("resources")) (void)ReadResources(node.At("resources"));
+  if (node.Has("resources")) {
+    const Resources resources = ReadResources(node.At("resources"));
+    const policy::ResourceAmounts requests = ComputeAmounts(resources.requests);
+    qos = {};
+    qos.Add(requests, ComputeAmounts(resources.limits));
+    pod.pod_level_resources = !requests.empty();
+  }
+  pod.qos = qos.Class();
   return pod;
+}
+
+CaseHolding ReadHolding(const Node& node) {
+  CaseHolding holding;
+  if (node.Has("devices")) holding.devices = ReadOrders(node.At("devices"));
+  if (node.Has("cpus")) {
+    const auto cpus = policy::ParseCpuSet(node.At("cpus").String());
+    if (!cpus.ok()) Fail(node.path() + ".cpus", std::string(cpus.status().message()));
+    holding.cpus = *cpus;
+  }
+  if (node.Has("memory")) {
+    for (const Node& item : node.At("memory").Items()) {
+      holding.memory.push_back({.type = item.At("type").String(),
+                                .numa = ReadIntegers(item.At("numa"), kMaxNumaId),
+                                .size = item.At("size").Unsigned()});
+    }
+  }
+  return holding;
+}
+
+std::vector<CaseMemoryNode> ReadMemoryState(const Node& node) {
+  std::vector<CaseMemoryNode> out;
+  for (const Node& item : node.Items()) {
+    CaseMemoryNode& entry = out.emplace_back();
+    entry.numa = static_cast<int>(item.At("numa").Integer(0, kMaxNumaId));
+    entry.assignments =
+        static_cast<std::int32_t>(item.At("assignments").Integer(-kMaxGroupId, kMaxGroupId));
+    entry.cells = ReadIntegers(item.At("cells"), kMaxNumaId);
+    for (const auto& [type, free] : item.At("free").Members()) entry.free[type] = free.Unsigned();
+  }
+  return out;
+}
+
+void ReadBooks(const Node& node, CaseObserved& observed) {
+  if (node.Has("defaultCpus")) {
+    const auto cpus = policy::ParseCpuSet(node.At("defaultCpus").String());
+    if (!cpus.ok()) Fail(node.path() + ".defaultCpus", std::string(cpus.status().message()));
+    observed.default_cpus = *cpus;
+  }
+  if (node.Has("memoryState")) observed.memory_state = ReadMemoryState(node.At("memoryState"));
 }
 
 CaseObserved ReadObserved(const Node& node) {
   CaseObserved observed;
   observed.admitted = node.At("admitted").Bool();
-  if (!observed.admitted || !node.Has("containers")) return observed;
-  for (const Node& container : node.At("containers").Items()) {
-    OrderByResource& devices = observed.containers[container.At("name").String()];
-    if (container.Has("devices")) devices = ReadOrders(container.At("devices"));
+  ReadBooks(node, observed);
+  const char* key = observed.admitted ? "containers" : "left";
+  if (!node.Has(key)) return observed;
+  for (const Node& container : node.At(key).Items()) {
+    (observed.admitted ? observed.containers : observed.left)[container.At("name").String()] =
+        ReadHolding(container);
   }
   return observed;
 }
@@ -238,7 +383,8 @@ class StepReader {
   }
 
   CaseStep Read(const Node& node) {
-    node.CheckKeys({"admit", "observed", "remove", "start", "devices", "disconnect", "prefer"});
+    node.CheckKeys(
+        {"admit", "observed", "remove", "start", "devices", "disconnect", "prefer", "restart"});
     const std::size_t keys = node.value().size();
     if (keys != (node.value().contains("observed") ? 2U : 1U)) {
       Fail(node.path(), "one of admit, remove, start, devices, disconnect, prefer is wanted");
@@ -246,8 +392,10 @@ class StepReader {
     CaseStep step;
     if (node.Has("admit")) {
       ReadAdmit(node, step);
-    } else if (node.value().contains("observed")) {
-      Fail(node.path(), "observed stands only beside admit");
+    } else if (node.Has("restart")) {
+      throw CaseError{node.path() + ".restart: cannot be judged yet", /*unimplemented=*/true};
+    } else if (node.value().contains("observed") && !node.Has("start")) {
+      Fail(node.path(), "observed stands only beside admit and start");
     } else if (node.Has("remove")) {
       step.kind = CaseStep::Kind::kRemove;
       step.name = KnownPod(node.At("remove"));
@@ -255,6 +403,7 @@ class StepReader {
     } else if (node.Has("start")) {
       step.kind = CaseStep::Kind::kStart;
       step.name = KnownPod(node.At("start"));
+      if (node.Has("observed")) ReadBooks(node.At("observed"), step.observed.emplace());
     } else if (node.Has("devices")) {
       step.kind = CaseStep::Kind::kDevices;
       step.devices = ReadDevices(node.At("devices"));
@@ -299,13 +448,16 @@ class StepReader {
 
 Case ReadCase(const Node& root) {
   root.CheckKeys({"id", "kubeletVersion", "numa", "topologyPolicy", "scope", "options", "cpuPolicy",
-                  "cpuOptions", "reservedCpuMilli", "memoryPolicy", "reservedMemory", "devices",
-                  "preferredAllocation", "steps", "repeat", "brief"});
+                  "cpuOptions", "reservedCpuMilli", "memoryPolicy", "reservedMemory",
+                  "featureGates", "devices", "preferredAllocation", "steps", "repeat", "brief"});
   Case out;
-  for (const Node& node : root.At("numa").Items()) out.machine.numa.push_back(ReadNumaNode(node));
+  for (const Node& node : root.At("numa").Items()) {
+    out.machine.numa.push_back(ReadNumaNode(node, out.machine.kubelet));
+  }
   ReadKubelet(root, out.machine);
-  CheckOtherManagers(root);
-  if (root.Has("reservedCpuMilli")) (void)root.At("reservedCpuMilli").Integer(0, kMaxInteger);
+  ReadCpuManager(root, out.machine.kubelet);
+  ReadMemoryManager(root, out.machine.kubelet);
+  ReadGates(root, out.machine.kubelet);
   if (root.Has("repeat")) (void)root.At("repeat").Integer(0, kMaxInteger);
   if (root.Has("brief")) (void)root.At("brief").Bool();
   if (root.Has("devices")) out.devices = ReadDevices(root.At("devices"));

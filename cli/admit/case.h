@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "policy/cpu_set.h"
+#include "policy/demand.h"
+#include "policy/qos.h"
 #include "policy/topology.h"
 
 namespace numafit::cli {
@@ -26,24 +29,53 @@ struct CaseContainer {
   Kind kind = Kind::kApp;
   // All limits, of whatever resource, rounded up to integers.
   std::map<std::string, std::int64_t, std::less<>> limits;
+  // CPU, memory and hugepages in thousandths; a missing request is the limit.
+  policy::ResourceAmounts compute_requests;
 };
 
 struct CasePod {
   std::string name;
   std::vector<CaseContainer> containers;  // kubelet order
+  policy::QosClass qos = policy::QosClass::kBestEffort;
+  bool pod_level_resources = false;
 };
 
-// What a real kubelet did with a Pod: container -> resource -> device ids.
+// A block of the memory manager; resource names and NUMA ids as the case writes them.
+struct CaseMemoryBlock {
+  std::string type;
+  std::vector<int> numa;
+  std::uint64_t size = 0;
+};
+
+// What a real kubelet gave a container.
+struct CaseHolding {
+  OrderByResource devices;
+  policy::CpuSet cpus;
+  std::vector<CaseMemoryBlock> memory;
+};
+
+// The memory manager's book of one NUMA node.
+struct CaseMemoryNode {
+  int numa = 0;
+  std::int32_t assignments = 0;
+  std::vector<int> cells;
+  std::map<std::string, std::uint64_t> free;
+};
+
+// What a real kubelet did with a Pod, or what its books said after a step.
 struct CaseObserved {
   bool admitted = false;
-  std::map<std::string, OrderByResource> containers;
+  std::map<std::string, CaseHolding> containers;  // of an admitted Pod
+  std::map<std::string, CaseHolding> left;        // of a refused one
+  std::optional<policy::CpuSet> default_cpus;
+  std::optional<std::vector<CaseMemoryNode>> memory_state;
 };
 
 struct CaseStep {
   enum class Kind { kAdmit, kRemove, kStart, kDevices, kDisconnect, kPrefer };
   Kind kind = Kind::kStart;
   CasePod pod;                           // admit
-  std::optional<CaseObserved> observed;  // admit
+  std::optional<CaseObserved> observed;  // admit, start
   std::string name;                      // remove, start: the Pod; disconnect: the resource
   DevicesByResource devices;             // devices
   OrderByResource prefer;                // prefer

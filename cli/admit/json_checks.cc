@@ -50,6 +50,11 @@ std::int64_t Node::Integer(std::int64_t least, std::int64_t most) const {
   return number;
 }
 
+std::uint64_t Node::Unsigned() const {
+  if (!value_.is_number_unsigned()) Fail(path_, "an integer of 0 or more is wanted");
+  return value_.get<std::uint64_t>();
+}
+
 std::vector<Node> Node::Items() const {
   if (!value_.is_array()) Fail(path_, "a list is wanted");
   std::vector<Node> items;

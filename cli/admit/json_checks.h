@@ -2,6 +2,7 @@
 // the place. Throws CaseError; ParseCase catches it. For .cc files of this folder.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@ class Node {
   [[nodiscard]] std::string String() const;
   [[nodiscard]] bool Bool() const;
   [[nodiscard]] std::int64_t Integer(std::int64_t least, std::int64_t most) const;
+  [[nodiscard]] std::uint64_t Unsigned() const;
   [[nodiscard]] std::vector<Node> Items() const;                            // of an array
   [[nodiscard]] std::vector<std::pair<std::string, Node>> Members() const;  // of an object
   [[nodiscard]] std::vector<std::string> Strings() const;                   // null is empty

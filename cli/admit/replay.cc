@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "nlohmann/json.hpp"
+#include "policy/memory_manager/memory_manager.h"
+#include "policy/memory_manager/release_orders.h"
 
 namespace numafit::cli {
 namespace {
@@ -14,24 +16,29 @@ constexpr int kMaxOutcomesOfAWorld = 512;
 // Of one admission in all worlds together.
 constexpr std::size_t kMaxOutcomes = 4096;
 
+policy::ContainerDemand::Kind KindOf(CaseContainer::Kind kind) {
+  switch (kind) {
+    case CaseContainer::Kind::kInit:
+      return policy::ContainerDemand::Kind::kInit;
+    case CaseContainer::Kind::kSidecar:
+      return policy::ContainerDemand::Kind::kSidecar;
+    case CaseContainer::Kind::kApp:
+      break;
+  }
+  return policy::ContainerDemand::Kind::kApp;
+}
+
 policy::Demand DemandOf(const CasePod& pod) {
   policy::Demand demand;
   for (const CaseContainer& container : pod.containers) {
     policy::ContainerDemand& out = demand.containers.emplace_back();
     out.name = container.name;
-    switch (container.kind) {
-      case CaseContainer::Kind::kInit:
-        out.kind = policy::ContainerDemand::Kind::kInit;
-        break;
-      case CaseContainer::Kind::kSidecar:
-        out.kind = policy::ContainerDemand::Kind::kSidecar;
-        break;
-      case CaseContainer::Kind::kApp:
-        out.kind = policy::ContainerDemand::Kind::kApp;
-        break;
-    }
+    out.kind = KindOf(container.kind);
     out.devices = container.limits;
+    out.requests = container.compute_requests;
   }
+  demand.qos = pod.qos;
+  demand.pod_level_resources = pod.pod_level_resources;
   return demand;
 }
 
@@ -46,19 +53,41 @@ void AddKind(policy::DeviceHolding& kinds, int kind, int count) {
   }
 }
 
-bool Same(const policy::ContainerAllocation& a, const policy::ContainerAllocation& b) {
-  return a.affinity == b.affinity && a.preferred == b.preferred;
+// Everything that the containers have got, as one holding.
+policy::CpuSet CpusOf(const std::map<std::string, CaseHolding>& containers) {
+  policy::CpuSet cpus;
+  for (const auto& [name, holding] : containers) cpus |= holding.cpus;
+  return cpus;
+}
+
+policy::NumaMask MaskOf(const std::vector<int>& ids) {
+  policy::NumaMask mask;
+  for (const int id : ids) mask.add(id);
+  return mask;
+}
+
+policy::MemoryBlocks BlocksOf(const policy::MemoryManager& manager,
+                              const std::vector<CaseMemoryBlock>& written) {
+  policy::MemoryBlocks blocks;
+  for (const CaseMemoryBlock& block : written) {
+    blocks.push_back(
+        {.numa = MaskOf(block.numa), .type = manager.FindType(block.type), .size = block.size});
+  }
+  std::sort(blocks.begin(), blocks.end());
+  return blocks;
 }
 
 }  // namespace
 
 Replay::Replay(const Case& replayed)
-    : case_(replayed), kinds_(replayed), devices_(replayed.devices), prefer_(replayed.prefer) {
-  worlds_.insert(World{});
-}
+    : case_(replayed), kinds_(replayed), devices_(replayed.devices), prefer_(replayed.prefer) {}
 
 absl::Status Replay::Start() {
-  return Rebuild();
+  if (absl::Status status = Rebuild(); !status.ok()) return status;
+  World start;
+  start.compute = topology_->initial_compute();
+  worlds_ = {std::move(start)};
+  return absl::OkStatus();
 }
 
 absl::Status Replay::Rebuild() {
@@ -95,13 +124,14 @@ absl::Status Replay::Rebuild() {
 
 policy::Usage Replay::UsageOf(const World& world) const {
   policy::Usage usage(*topology_);
-  for (const auto& [pod, kinds] : world) {
-    for (const policy::ClassCount& item : kinds) {
+  for (const auto& [pod, holding] : world.pods) {
+    for (const policy::ClassCount& item : holding.devices) {
       // A device that is held but no longer listed is out of the kubelet's sight.
       const auto at = class_of_kind_.find(item.class_index);
       if (at != class_of_kind_.end()) usage.Add({{at->second, item.count}});
     }
   }
+  usage.compute() = world.compute;
   return usage;
 }
 
@@ -118,18 +148,11 @@ absl::Status Replay::Play(const CaseStep& step, Json& answer) {
   switch (step.kind) {
     case CaseStep::Kind::kAdmit:
       return Admit(step, answer);
-    case CaseStep::Kind::kRemove: {
-      lost_pods_.erase(step.name);
-      std::set<World> left;
-      for (World world : worlds_) {
-        world.erase(step.name);
-        left.insert(std::move(world));
-      }
-      worlds_ = std::move(left);
+    case CaseStep::Kind::kRemove:
+      Remove(step.name);
       return absl::OkStatus();
-    }
     case CaseStep::Kind::kStart:
-      return absl::OkStatus();
+      return Start(step, answer);
     case CaseStep::Kind::kDevices:
       for (const auto& [resource, devices] : step.devices) devices_[resource] = devices;
       return Rebuild();
@@ -143,95 +166,313 @@ absl::Status Replay::Play(const CaseStep& step, Json& answer) {
   return absl::OkStatus();
 }
 
-bool Replay::IsObserved(const CaseStep& step, const policy::Outcome& outcome,
-                        const std::vector<Given>& given) const {
-  if (outcome.admitted != step.observed->admitted) return false;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    Kinds seen;
-    const auto container = step.observed->containers.find(step.pod.containers[i].name);
-    if (container != step.observed->containers.end()) {
-      for (const auto& [resource, ids] : container->second) {
-        for (const std::string& id : ids) AddKind(seen, kinds_.Find(resource, id), 1);
-      }
-    }
-    if (seen != given[i].devices) return false;
+void Replay::Remove(const std::string& pod) {
+  std::set<World> left;
+  for (World world : worlds_) {
+    RemovePod(world, pod);
+    left.insert(std::move(world));
   }
-  return true;
+  worlds_ = std::move(left);
+  lost_pods_.erase(pod);
 }
 
-void Replay::Collect(const World& world, const policy::AdmitResult& result, const CaseStep& step,
-                     Verdicts& verdicts) const {
+void Replay::Lose(const std::string& pod) {
+  lost_pods_.insert(pod);
+  lost_ = true;
+}
+
+// Devices and CPUs are known again once every Pod is that has any; the memory manager's book
+// depends on what happened, and is known when nobody has any.
+void Replay::Find() {
+  if (!lost_pods_.empty()) return;
+  const bool nobody = std::all_of(worlds_.begin(), worlds_.end(),
+                                  [](const World& world) { return world.pods.empty(); });
+  if (topology_->memory_manager() != nullptr && !nobody) return;
+  std::set<World> found;
+  for (World world : worlds_) {
+    world.leaving.clear();
+    world.compute = topology_->initial_compute();
+    for (const auto& [pod, holding] : world.pods) world.compute.default_cpus -= holding.cpus;
+    found.insert(std::move(world));
+  }
+  worlds_ = std::move(found);
+  lost_ = false;
+}
+
+absl::Status Replay::Start(const CaseStep& step, Json& answer) {
+  std::set<World> after;
+  for (World world : worlds_) {
+    const auto pod = world.pods.find(step.name);
+    if (pod != world.pods.end() && topology_->memory_manager() != nullptr) {
+      std::vector<policy::ContainerMemory>& containers = pod->second.memory;
+      for (std::size_t i = 0; i < containers.size(); ++i) {
+        topology_->memory_manager()->StartContainer(world.compute.memory, containers, i);
+      }
+    }
+    after.insert(std::move(world));
+  }
+  worlds_ = std::move(after);
+  if (!lost_) {
+    std::vector<const World*> worlds;
+    for (const World& world : worlds_) worlds.push_back(&world);
+    WriteBooks(worlds, answer);
+  }
+  if (!step.observed) return absl::OkStatus();
+  if (absl::Status status = CheckObserved(step); !status.ok()) return status;
+  std::set<World> agreeing;
+  for (const World& world : worlds_) {
+    if (BooksAreObserved(*step.observed, world)) agreeing.insert(world);
+  }
+  if (agreeing.empty()) {
+    for (World world : worlds_) {
+      ImposeBooks(*step.observed, world);
+      agreeing.insert(std::move(world));
+    }
+  }
+  worlds_ = std::move(agreeing);
+  return absl::OkStatus();
+}
+
+bool Replay::Verdicts::admits() const {
+  return std::any_of(branches.begin(), branches.end(),
+                     [](const Branch& branch) { return branch.admitted; });
+}
+
+bool Replay::Verdicts::refuses() const {
+  return std::any_of(branches.begin(), branches.end(),
+                     [](const Branch& branch) { return !branch.admitted; });
+}
+
+std::vector<World> Replay::Released(const World& world, bool& truncated) const {
+  World base = world;
+  base.leaving.clear();
+  std::vector<std::vector<policy::ContainerMemory>> memory;
+  for (const policy::Holding& holding : world.leaving) {
+    base.compute.default_cpus |= holding.cpus;
+    if (!holding.memory.empty()) memory.push_back(holding.memory);
+  }
+  if (memory.empty()) return {std::move(base)};
+  const policy::ReleasedStates released =
+      policy::AfterReleases(*topology_->memory_manager(), base.compute.memory, memory);
+  truncated = truncated || released.truncated;
+  std::vector<World> worlds;
+  for (const policy::MemoryState& state : released.states) {
+    World& next = worlds.emplace_back(base);
+    next.compute.memory = state;
+  }
+  return worlds;
+}
+
+// A manager releases the Pods that are gone when it is asked for hints or for an allocation. With
+// policy none nobody is asked for hints, and those after the one that refuses not at all.
+void Replay::KeepUntidied(const World& before, const policy::Outcome& outcome, World& after) const {
+  const bool refuses_at_once = outcome.refused_container == 0 &&
+                               topology_->kubelet().policy == policy::TopologyPolicy::kNone;
+  if (!refuses_at_once || outcome.refused_resource == "memory") return;
+  after.compute.memory = before.compute.memory;
+  after.leaving = before.leaving;
+  if (outcome.refused_resource != "cpu") {
+    after.compute.default_cpus = before.compute.default_cpus;
+    return;
+  }
+  for (policy::Holding& holding : after.leaving) holding.cpus = {};
+  std::erase_if(after.leaving, [](const policy::Holding& holding) { return holding.empty(); });
+  std::sort(after.leaving.begin(), after.leaving.end());
+}
+
+Replay::Branch Replay::BranchOf(const World& before, const World& world,
+                                const policy::Outcome& outcome, const CaseStep& step) const {
+  Branch branch;
+  branch.admitted = outcome.admitted;
+  branch.reason = outcome.reason;
+  for (std::size_t i = 0; i < outcome.containers.size(); ++i) {
+    Given& given = branch.given.emplace_back();
+    given.allocation = outcome.containers[i];
+    given.devices = KindsOf(outcome.containers[i].devices);
+    if (i < outcome.held.memory.size()) given.memory = outcome.held.memory[i].blocks;
+  }
+  branch.after = world;
+  if (topology_->cpu_manager() != nullptr || topology_->memory_manager() != nullptr) {
+    branch.after.compute = outcome.compute;
+  }
+  policy::Holding held = outcome.held;
+  held.devices = KindsOf(outcome.held.devices);
+  if (!outcome.admitted) {
+    AddLeaving(branch.after, std::move(held));
+    KeepUntidied(before, outcome, branch.after);
+  } else if (!held.empty()) {
+    branch.after.pods[step.pod.name] = std::move(held);
+  }
+  return branch;
+}
+
+bool Replay::HoldsObserved(const CaseHolding& observed, const Given& given) const {
+  if (observed.cpus != given.allocation.cpus) return false;
+  if (topology_->memory_manager() == nullptr) return observed.memory.empty();
+  return BlocksOf(*topology_->memory_manager(), observed.memory) == given.memory;
+}
+
+bool Replay::IsObserved(const CaseStep& step, const Branch& branch) const {
+  const CaseObserved& observed = *step.observed;
+  if (branch.admitted != observed.admitted) return false;
+  const std::map<std::string, CaseHolding>& containers =
+      observed.admitted ? observed.containers : observed.left;
+  for (std::size_t i = 0; i < step.pod.containers.size(); ++i) {
+    const auto container = containers.find(step.pod.containers[i].name);
+    const CaseHolding holding = container != containers.end() ? container->second : CaseHolding{};
+    const Given given = i < branch.given.size() ? branch.given[i] : Given{};
+    if (!HoldsObserved(holding, given)) return false;
+    if (!observed.admitted) continue;
+    Kinds seen;
+    for (const auto& [resource, ids] : holding.devices) {
+      for (const std::string& id : ids) AddKind(seen, kinds_.Find(resource, id), 1);
+    }
+    if (seen != given.devices) return false;
+  }
+  return BooksAreObserved(observed, branch.after);
+}
+
+bool Replay::BooksAreObserved(const CaseObserved& observed, const World& world) const {
+  if (observed.default_cpus && topology_->cpu_manager() != nullptr &&
+      *observed.default_cpus != world.compute.default_cpus) {
+    return false;
+  }
+  if (!observed.memory_state || topology_->memory_manager() == nullptr) return true;
+  World imposed = world;
+  ImposeBooks(observed, imposed);
+  return imposed.compute.memory == world.compute.memory;
+}
+
+void Replay::ImposeBooks(const CaseObserved& observed, World& world) const {
+  if (observed.default_cpus && topology_->cpu_manager() != nullptr) {
+    world.compute.default_cpus = *observed.default_cpus;
+  }
+  const policy::MemoryManager* manager = topology_->memory_manager();
+  if (!observed.memory_state || manager == nullptr) return;
+  policy::MemoryState& state = world.compute.memory;
+  for (const CaseMemoryNode& node : *observed.memory_state) {
+    const std::span<const int> ids = manager->numa_ids();
+    const auto at = std::find(ids.begin(), ids.end(), node.numa);
+    if (at == ids.end()) continue;
+    const auto position = static_cast<std::size_t>(at - ids.begin());
+    state.nodes[position].assignments = node.assignments;
+    state.nodes[position].cells = MaskOf(node.cells);
+    for (const auto& [name, free] : node.free) {
+      const int type = manager->FindType(name);
+      if (type < 0) continue;
+      state.at(position, type) = {.free = free,
+                                  .reserved = manager->allocatable(position, type) - free};
+    }
+  }
+}
+
+void Replay::Collect(const World& before, const World& world, const policy::AdmitResult& result,
+                     const CaseStep& step, Verdicts& verdicts) const {
   verdicts.truncated = verdicts.truncated || result.truncated;
   if (result.truncated && !result.same_affinities) verdicts.same_affinities = false;
   verdicts.unknown = verdicts.unknown || result.verdict() == policy::Verdict::kUnknown;
   for (const policy::Outcome& outcome : result.outcomes) {
-    std::vector<Given> given;
-    if (outcome.admitted) {
-      for (const policy::ContainerAllocation& allocation : outcome.containers) {
-        given.push_back({allocation, KindsOf(allocation.devices)});
-      }
-    }
-    if (step.observed && IsObserved(step, outcome, given)) verdicts.observed_worlds.insert(world);
-    World after = world;
-    if (outcome.admitted) {
-      verdicts.admits = true;
-      Kinds held = KindsOf(outcome.held);
-      if (!held.empty()) after[step.pod.name] = std::move(held);
-      verdicts.given.push_back(std::move(given));
-    } else {
-      verdicts.refuses = true;
-      verdicts.reasons.insert(std::string(policy::RefusalReasonName(outcome.reason)));
-    }
-    verdicts.worlds.insert(std::move(after));
+    Branch& branch = verdicts.branches.emplace_back(BranchOf(before, world, outcome, step));
+    branch.observed = step.observed && IsObserved(step, branch);
   }
+}
+
+bool Replay::AsksAnybody(const CasePod& pod) const {
+  return !pod.containers.empty() || (topology_->kubelet().policy != policy::TopologyPolicy::kNone &&
+                                     topology_->kubelet().scope == policy::TopologyScope::kPod);
 }
 
 Replay::Verdicts Replay::Ask(const CaseStep& step) const {
   const policy::Demand demand = DemandOf(step.pod);
   Verdicts verdicts;
-  std::size_t outcomes = 0;
-  for (const World& world : worlds_) {
-    const policy::AdmitResult result =
-        policy::Admit(*topology_, UsageOf(world), demand, kMaxOutcomesOfAWorld);
-    Collect(world, result, step, verdicts);
-    outcomes += result.outcomes.size();
-    if (outcomes > kMaxOutcomes) {
+  for (const World& before : worlds_) {
+    bool released_truncated = false;
+    for (const World& world : AsksAnybody(step.pod) ? Released(before, released_truncated)
+                                                    : std::vector<World>{before}) {
+      ++verdicts.worlds;
+      Collect(before, world,
+              policy::Admit(*topology_, UsageOf(world), demand, kMaxOutcomesOfAWorld), step,
+              verdicts);
+    }
+    if (released_truncated || verdicts.branches.size() > kMaxOutcomes) {
       verdicts.truncated = true;
       verdicts.unknown = true;
       break;
     }
   }
-  if (verdicts.worlds.size() > kMaxWorlds) verdicts.truncated = true;
+  std::set<World> after;
+  for (const Branch& branch : verdicts.branches) after.insert(branch.after);
+  if (after.size() > kMaxWorlds) verdicts.truncated = true;
   return verdicts;
 }
 
-absl::Status Replay::GoOnFromObserved(const CaseStep& step, const Verdicts& verdicts) {
-  std::set<std::pair<std::string, std::string>> ids;
-  for (const auto& [container, devices] : step.observed->containers) {
-    const bool known = std::any_of(step.pod.containers.begin(), step.pod.containers.end(),
-                                   [&](const CaseContainer& c) { return c.name == container; });
-    if (!known) {
-      return absl::InvalidArgumentError("observed: Pod \"" + step.pod.name +
-                                        "\" has no container \"" + container + "\"");
-    }
-    for (const auto& [resource, list] : devices) {
-      for (const std::string& id : list) {
-        if (kinds_.Find(resource, id) < 0) {
-          return absl::InvalidArgumentError("observed: " + resource + " has no device \"" + id +
-                                            "\"");
+absl::Status Replay::CheckObserved(const CaseStep& step) const {
+  for (const auto* containers : {&step.observed->containers, &step.observed->left}) {
+    for (const auto& [container, holding] : *containers) {
+      const bool known = std::any_of(step.pod.containers.begin(), step.pod.containers.end(),
+                                     [&](const CaseContainer& c) { return c.name == container; });
+      if (!known) {
+        return absl::InvalidArgumentError("observed: Pod \"" + step.pod.name +
+                                          "\" has no container \"" + container + "\"");
+      }
+      for (const auto& [resource, list] : holding.devices) {
+        for (const std::string& id : list) {
+          if (kinds_.Find(resource, id) < 0) {
+            return absl::InvalidArgumentError("observed: " + resource + " has no device \"" + id +
+                                              "\"");
+          }
         }
-        ids.emplace(resource, id);
       }
     }
   }
-  Kinds held;
-  for (const auto& [resource, id] : ids) AddKind(held, kinds_.Find(resource, id), 1);
-  // Where no world could do it the two disagree, and the answer has said so: go on from all.
-  const std::set<World>& before =
-      verdicts.observed_worlds.empty() ? worlds_ : verdicts.observed_worlds;
+  return absl::OkStatus();
+}
+
+absl::Status Replay::GoOnFromObserved(const CaseStep& step, const Verdicts& verdicts) {
+  if (absl::Status status = CheckObserved(step); !status.ok()) return status;
+  const CaseObserved& observed = *step.observed;
   std::set<World> after;
-  for (World world : before) {
-    if (!held.empty()) world[step.pod.name] = held;
+  for (const Branch& branch : verdicts.branches) {
+    if (branch.observed) after.insert(branch.after);
+  }
+  if (!after.empty()) {
+    worlds_ = std::move(after);
+    return absl::OkStatus();
+  }
+  // No world could do it: the two disagree, and the answer has said so; or nobody knows. Go on from
+  // all.
+  policy::Holding held;
+  std::set<std::pair<std::string, std::string>> ids;
+  const auto& containers = observed.admitted ? observed.containers : observed.left;
+  held.cpus = CpusOf(containers);
+  for (const CaseContainer& container : step.pod.containers) {
+    const auto at = containers.find(container.name);
+    policy::ContainerMemory memory;
+    memory.kind = KindOf(container.kind);
+    if (at != containers.end()) {
+      for (const auto& [resource, list] : at->second.devices) {
+        for (const std::string& id : list) ids.emplace(resource, id);
+      }
+      if (topology_->memory_manager() != nullptr && !at->second.memory.empty()) {
+        memory.held = true;
+        memory.blocks = BlocksOf(*topology_->memory_manager(), at->second.memory);
+      }
+    }
+    held.memory.push_back(std::move(memory));
+  }
+  const bool no_memory = std::none_of(held.memory.begin(), held.memory.end(),
+                                      [](const auto& memory) { return memory.held; });
+  if (no_memory) held.memory.clear();
+  for (const auto& [resource, id] : ids) AddKind(held.devices, kinds_.Find(resource, id), 1);
+  for (World world : worlds_) {
+    world.compute.default_cpus -= held.cpus;
+    if (observed.default_cpus || observed.memory_state) world.leaving.clear();
+    ImposeBooks(observed, world);
+    if (!observed.admitted) {
+      AddLeaving(world, held);
+    } else if (!held.empty()) {
+      world.pods[step.pod.name] = held;
+    }
     after.insert(std::move(world));
   }
   worlds_ = std::move(after);
@@ -240,11 +481,13 @@ absl::Status Replay::GoOnFromObserved(const CaseStep& step, const Verdicts& verd
 
 absl::Status Replay::Admit(const CaseStep& step, Json& answer) {
   answer["pod"] = step.pod.name;
-  if (!lost_pods_.empty()) {
+  const bool was_lost = lost_;
+  if (lost_ && AsksAnybody(step.pod)) Find();
+  if (lost_) {
     answer["admitted"] = nullptr;
     answer["settling"] = true;
     if (step.observed) return GoOnFromObserved(step, {});
-    lost_pods_.insert(step.pod.name);
+    Lose(step.pod.name);
     return absl::OkStatus();
   }
   const Verdicts verdicts = Ask(step);
@@ -254,95 +497,22 @@ absl::Status Replay::Admit(const CaseStep& step, Json& answer) {
   } else {
     Write(step, verdicts, answer);
   }
+  // Not every manager may have released what was not followed (KeepUntidied).
+  if (was_lost && verdicts.refuses() &&
+      topology_->kubelet().policy == policy::TopologyPolicy::kNone) {
+    answer.erase("defaultCpus");
+    answer.erase("memoryState");
+    lost_ = true;
+  }
   if (step.observed) return GoOnFromObserved(step, verdicts);
   if (verdicts.truncated) {
-    lost_pods_.insert(step.pod.name);
-  } else {
-    worlds_ = verdicts.worlds;
+    Lose(step.pod.name);
+    return absl::OkStatus();
   }
+  std::set<World> after;
+  for (const Branch& branch : verdicts.branches) after.insert(branch.after);
+  worlds_ = std::move(after);
   return absl::OkStatus();
-}
-
-void Replay::Write(const CaseStep& step, const Verdicts& verdicts, Json& answer) const {
-  if (verdicts.admits && verdicts.refuses) {
-    answer["admitted"] = nullptr;
-  } else {
-    answer["admitted"] = verdicts.admits;
-  }
-  if (verdicts.refuses) {
-    if (!verdicts.admits && verdicts.reasons.size() == 1) {
-      answer["reason"] = *verdicts.reasons.begin();
-    }
-    answer["reasons"] = verdicts.reasons;
-  }
-  if (!verdicts.admits) return;
-  Json& containers = answer["containers"] = Json::array();
-  for (std::size_t i = 0; i < step.pod.containers.size(); ++i) {
-    Json container = {{"name", step.pod.containers[i].name}};
-    const policy::ContainerAllocation& first = verdicts.given[0][i].allocation;
-    const bool same =
-        std::all_of(verdicts.given.begin(), verdicts.given.end(),
-                    [&](const std::vector<Given>& g) { return Same(g[i].allocation, first); });
-    // What was left out may differ.
-    if (same && (verdicts.same_affinities || (i == 0 && worlds_.size() == 1))) {
-      Json& affinity = container["affinity"] = nullptr;
-      if (first.affinity) {
-        affinity = Json::array();
-        first.affinity->ForEach([&](int id) { affinity.push_back(id); });
-      }
-      container["preferred"] = first.preferred;
-    }
-    Json devices = verdicts.truncated ? Json::object() : WriteDevices(verdicts.given, i);
-    if (!devices.empty()) container["devices"] = std::move(devices);
-    containers.push_back(std::move(container));
-  }
-}
-
-std::map<std::string, int> Replay::CountByNumaSet(const Kinds& kinds, int pool) const {
-  const policy::Topology::Pool& p = topology_->pools()[static_cast<std::size_t>(pool)];
-  std::map<std::string, int> counts;
-  for (const policy::ClassCount& item : kinds) {
-    const int class_index = class_of_kind_.at(item.class_index);
-    if (class_index < p.first_class || class_index >= p.first_class + p.class_count) continue;
-    counts[numa_set_of_class_[static_cast<std::size_t>(class_index)]] += item.count;
-  }
-  return counts;
-}
-
-bool Replay::IdsAreKnown(const Kinds& kinds, int pool) const {
-  const policy::Topology::Pool& p = topology_->pools()[static_cast<std::size_t>(pool)];
-  return std::all_of(kinds.begin(), kinds.end(), [&](const policy::ClassCount& item) {
-    const int class_index = class_of_kind_.at(item.class_index);
-    if (class_index < p.first_class || class_index >= p.first_class + p.class_count) return true;
-    return topology_->classes()[static_cast<std::size_t>(class_index)].count == item.count;
-  });
-}
-
-Json Replay::WriteDevices(const std::vector<std::vector<Given>>& given,
-                          std::size_t container) const {
-  std::set<Kinds> distinct;
-  for (const std::vector<Given>& outcome : given) distinct.insert(outcome[container].devices);
-  Json out = Json::object();
-  for (int pool = 0; pool < static_cast<int>(topology_->pools().size()); ++pool) {
-    const policy::Topology::Pool& p = topology_->pools()[static_cast<std::size_t>(pool)];
-    std::set<std::map<std::string, int>> counts;
-    for (const Kinds& kinds : distinct) counts.insert(CountByNumaSet(kinds, pool));
-    if (counts.size() == 1 && counts.begin()->empty()) continue;
-    if (distinct.size() == 1 && IdsAreKnown(*distinct.begin(), pool)) {
-      std::set<std::string> ids;
-      for (const policy::ClassCount& item : *distinct.begin()) {
-        const int class_index = class_of_kind_.at(item.class_index);
-        if (class_index < p.first_class || class_index >= p.first_class + p.class_count) continue;
-        for (const std::string& id : topology_->DeviceIds(class_index)) ids.insert(id);
-      }
-      out[p.resource] = ids;
-    } else if (counts.size() == 1) {
-      out[p.resource] = *counts.begin();
-    } else {
-      out[p.resource] = counts;
-    }
-  }
-  return out;
 }
 
 }  // namespace numafit::cli

@@ -10,14 +10,16 @@
 #include "absl/status/status.h"
 #include "cli/admit/case.h"
 #include "cli/admit/device_kinds.h"
+#include "cli/admit/world.h"
 #include "nlohmann/json_fwd.hpp"
 #include "policy/admit.h"
 
 namespace numafit::cli {
 
-// The state of the node is one of `worlds_`: who holds how many devices of which kind. Every world
-// that the kubelet may be in is there, bounded by kMaxWorlds; past the bound the Pods whose devices
-// were not followed are `lost_pods_`, and until the last of them is gone nothing is claimed.
+// The state of the node is one of `worlds_`: who holds how many devices of which kind, which CPUs
+// and which memory. Every world that the kubelet may be in is there, bounded by kMaxWorlds; past
+// the bound the Pods that were not followed are `lost_pods_`, and until the last of them is gone
+// nothing is claimed.
 class Replay {
  public:
   static constexpr std::size_t kMaxWorlds = 512;
@@ -30,40 +32,73 @@ class Replay {
   [[nodiscard]] absl::Status Play(const CaseStep& step, nlohmann::ordered_json& answer);
 
  private:
-  // Counts by kind, in the clothes of counts by class.
-  using Kinds = policy::DeviceHolding;
-  using World = std::map<std::string, Kinds>;  // by Pod
-  // What one outcome gives a container.
+  using Kinds = policy::DeviceHolding;  // counts by kind
+  // What one outcome gives the containers of the Pod.
   struct Given {
     policy::ContainerAllocation allocation;
     Kinds devices;
+    policy::MemoryBlocks memory;  // after later containers have used some of it again
+  };
+  // One outcome in one world.
+  struct Branch {
+    bool admitted = false;
+    policy::RefusalReason reason = policy::RefusalReason::kNone;
+    std::vector<Given> given;  // by container; when refused, those before the refusal
+    World after;
+    bool observed = false;  // can be what was observed
   };
   struct Verdicts {
-    bool admits = false;
-    bool refuses = false;
-    std::set<std::string> reasons;
-    // Some outcomes were left out, and the verdict is unknown, or only where devices land.
+    std::vector<Branch> branches;
+    // Some outcomes were left out, and the verdict is unknown, or only where things land.
     bool unknown = false;
     bool truncated = false;
     bool same_affinities = true;
-    std::vector<std::vector<Given>> given;  // distinct, of the admitting outcomes
-    std::set<World> worlds;                 // after the step
-    std::set<World> observed_worlds;        // before the step: those that can do what was observed
+    std::size_t worlds = 0;  // that were asked
+
+    [[nodiscard]] bool admits() const;
+    [[nodiscard]] bool refuses() const;
   };
 
   absl::Status Rebuild();
   [[nodiscard]] policy::Usage UsageOf(const World& world) const;
   [[nodiscard]] Kinds KindsOf(const policy::DeviceHolding& holding) const;
+  // The worlds that this one may be once the kubelet has released those that leave.
+  [[nodiscard]] std::vector<World> Released(const World& world, bool& truncated) const;
+
   absl::Status Admit(const CaseStep& step, nlohmann::ordered_json& answer);
+  void Remove(const std::string& pod);
+  absl::Status Start(const CaseStep& step, nlohmann::ordered_json& answer);
+  // Whether the kubelet asks its managers at all: not for a Pod without containers, but in pod
+  // scope.
+  [[nodiscard]] bool AsksAnybody(const CasePod& pod) const;
   [[nodiscard]] Verdicts Ask(const CaseStep& step) const;
-  void Collect(const World& world, const policy::AdmitResult& result, const CaseStep& step,
-               Verdicts& verdicts) const;
-  [[nodiscard]] bool IsObserved(const CaseStep& step, const policy::Outcome& outcome,
-                                const std::vector<Given>& given) const;
+  // `before` is the world as it was, `world` the same with those that leave released.
+  void Collect(const World& before, const World& world, const policy::AdmitResult& result,
+               const CaseStep& step, Verdicts& verdicts) const;
+  [[nodiscard]] Branch BranchOf(const World& before, const World& world,
+                                const policy::Outcome& outcome, const CaseStep& step) const;
+  // Which of the two books the kubelet has not tidied when it refuses the Pod like this.
+  void KeepUntidied(const World& before, const policy::Outcome& outcome, World& after) const;
+  [[nodiscard]] bool IsObserved(const CaseStep& step, const Branch& branch) const;
+  [[nodiscard]] bool HoldsObserved(const CaseHolding& observed, const Given& given) const;
+  [[nodiscard]] bool BooksAreObserved(const CaseObserved& observed, const World& world) const;
   absl::Status GoOnFromObserved(const CaseStep& step, const Verdicts& verdicts);
+  absl::Status CheckObserved(const CaseStep& step) const;
+  // What was observed in the books replaces what the world says.
+  void ImposeBooks(const CaseObserved& observed, World& world) const;
+  void Lose(const std::string& pod);
+  void Find();
+
   void Write(const CaseStep& step, const Verdicts& verdicts, nlohmann::ordered_json& answer) const;
-  [[nodiscard]] nlohmann::ordered_json WriteDevices(const std::vector<std::vector<Given>>& given,
-                                                    std::size_t container) const;
+  void WriteContainers(const CaseStep& step, const Verdicts& verdicts,
+                       nlohmann::ordered_json& answer) const;
+  void WriteLeft(const CaseStep& step, const Verdicts& verdicts,
+                 nlohmann::ordered_json& answer) const;
+  // The books, where they are the same in all these worlds.
+  void WriteBooks(const std::vector<const World*>& worlds, nlohmann::ordered_json& answer) const;
+  [[nodiscard]] nlohmann::ordered_json WriteMemory(const policy::MemoryBlocks& blocks) const;
+  [[nodiscard]] nlohmann::ordered_json WriteDevices(
+      const std::vector<const std::vector<Given>*>& given, std::size_t container) const;
   [[nodiscard]] std::map<std::string, int> CountByNumaSet(const Kinds& kinds, int pool) const;
   // Whether these kinds are all their devices, so that the ids are known.
   [[nodiscard]] bool IdsAreKnown(const Kinds& kinds, int pool) const;
@@ -79,6 +114,7 @@ class Replay {
 
   std::set<World> worlds_;
   std::set<std::string> lost_pods_;
+  bool lost_ = false;  // lost_pods_, or what they have left in the books
 };
 
 }  // namespace numafit::cli

@@ -154,6 +154,10 @@ void MemoryManager::StartContainer(MemoryState& state, std::span<ContainerMemory
   }
 }
 
+void MemoryManager::Restore(MemoryState& state, std::span<const MemoryBlock> blocks) const {
+  for (const MemoryBlock& block : blocks) Take(state, block.numa, block.type, block.size);
+}
+
 MemoryManager::Restored MemoryManager::Validate(const MemoryState& state,
                                                 std::span<const MemoryBlock> blocks) const {
   MemoryState expected = initial_;

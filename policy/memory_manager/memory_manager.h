@@ -139,6 +139,8 @@ class MemoryManager {
                                           const Hint& hint, ReusableMemory& reusable,
                                           bool is_regular_init) const;
 
+  // A container holds these blocks: books them (updateExpectedMachineState), where from is a guess.
+  void Restore(MemoryState& state, std::span<const MemoryBlock> blocks) const;
   // A container is gone: gives back its blocks (releaseMemory).
   void Release(MemoryState& state, std::span<const MemoryBlock> blocks) const;
   // A container of the Pod starts: earlier regular init containers' memory goes back

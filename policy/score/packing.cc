@@ -14,7 +14,7 @@ struct Share {
 };
 
 int HeldOf(const Outcome& outcome, int class_index) {
-  for (const ClassCount& item : outcome.held) {
+  for (const ClassCount& item : outcome.held.devices) {
     if (item.class_index == class_index) return item.count;
   }
   return 0;
@@ -66,7 +66,7 @@ int NumaNodesUsed(const Topology& topology, const Outcome& outcome) {
   NumaMask used;
   // Devices with the fewest choices first.
   for (int choices = 1; choices <= topology.numa().count(); ++choices) {
-    for (const ClassCount& item : outcome.held) {
+    for (const ClassCount& item : outcome.held.devices) {
       const NumaMask numa = topology.classes()[static_cast<std::size_t>(item.class_index)].numa;
       if (numa.count() == choices && !numa.intersects(used)) used.add(numa.first());
     }

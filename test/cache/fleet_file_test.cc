@@ -154,7 +154,8 @@ TEST(FleetFile, ReadsAShapeIntoATopology) {
   EXPECT_EQ(spec.kubelet.policy, policy::TopologyPolicy::kRestricted);
   EXPECT_EQ(spec.kubelet.scope, policy::TopologyScope::kPod);
   EXPECT_TRUE(spec.kubelet.prefer_closest_numa_nodes);
-  EXPECT_THAT(spec.numa[0].cpus, ElementsAre(0, 1, 4));
+  ASSERT_EQ(spec.numa[0].cores.size(), 3U);
+  EXPECT_THAT(spec.numa[0].cores[2].threads, ElementsAre(4));
   EXPECT_EQ(spec.numa[0].memory, std::int64_t{1} << 30);
   EXPECT_EQ(fleet->nodes[0].topology->Distance(0, 3), 21);
   const std::vector<policy::DeviceSpec>& devices = spec.devices.at("a/b");

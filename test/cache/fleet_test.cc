@@ -456,8 +456,8 @@ TEST_P(GatedMachine, TheGateLetsInOnlyWhatEveryOrderAdmits) {
         const policy::Outcome& outcome = result.outcomes[random() % result.outcomes.size()];
         ASSERT_TRUE(outcome.admitted)
             << GetParam().name << ", seed " << seed << ", step " << step << ": Pod " << pod->first;
-        truth.Add(outcome.held);
-        running[pod->first] = outcome.held;
+        truth.Add(outcome.held.devices);
+        running[pod->first] = outcome.held.devices;
         fleet->UpsertPod(Running(pods[pod->first]));
         waiting.erase(pod);
         ++admitted;

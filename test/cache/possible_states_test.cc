@@ -33,8 +33,8 @@ class SimulatedKubelet {
     const policy::AdmitResult result = policy::Admit(*topology_, usage_, *pod->second);
     const policy::Outcome& outcome = result.outcomes[Below(result.outcomes.size())];
     if (outcome.admitted) {
-      usage_.Add(outcome.held);
-      held_[pod->first] = outcome.held;
+      usage_.Add(outcome.held.devices);
+      held_[pod->first] = outcome.held.devices;
       news_.push_back({pod->first, News::kAdmitted});
     } else {
       ++refused_;

@@ -41,7 +41,7 @@ TEST_P(EveryMachine, WhatTheKubeletPicksIsAmongThePossiblePicks) {
     for (const policy::Outcome& outcome : policy::Admit(*topology, usage, *demand).outcomes) {
       if (!outcome.admitted) continue;
       ++checked;
-      ASSERT_NE(std::find(picks.begin(), picks.end(), outcome.held), picks.end())
+      ASSERT_NE(std::find(picks.begin(), picks.end(), outcome.held.devices), picks.end())
           << GetParam().name << ", case " << i;
     }
   }
@@ -58,7 +58,7 @@ TEST_P(EveryMachine, TotalsAreWhatThePodTakes) {
     const policy::AdmitResult result = policy::Admit(*topology, policy::Usage(*topology), *demand);
     for (const policy::Outcome& outcome : result.outcomes) {
       if (!outcome.admitted) continue;
-      ASSERT_EQ(CountOf(outcome.held), total);
+      ASSERT_EQ(CountOf(outcome.held.devices), total);
     }
   }
 }

@@ -147,7 +147,7 @@ TEST(Admit, PolicyNoneSplitsAnyWay) {
     EXPECT_TRUE(outcome.admitted);
     EXPECT_EQ(outcome.containers[0].affinity, std::nullopt);
     EXPECT_FALSE(outcome.containers[0].preferred);
-    on_first.insert(On(*topology, outcome.held, kGpu, 0));
+    on_first.insert(On(*topology, outcome.held.devices, kGpu, 0));
   }
   EXPECT_EQ(on_first, (std::set<int>{0, 1, 2, 3}));
 }
@@ -191,8 +191,8 @@ TEST(Admit, InitContainersLeaveTheirDevicesToTheAppAndKeepTheRest) {
   const AdmitResult result = Admit(*topology, Usage(*topology), pod);
   ASSERT_EQ(result.outcomes.size(), 1U);
   EXPECT_EQ(On(*topology, result.outcomes[0].containers[1].devices, kGpu, 0), 2);
-  EXPECT_EQ(On(*topology, result.outcomes[0].held, kGpu, 0), 3);
-  EXPECT_EQ(On(*topology, result.outcomes[0].held, kGpu, 1), 0);
+  EXPECT_EQ(On(*topology, result.outcomes[0].held.devices, kGpu, 0), 3);
+  EXPECT_EQ(On(*topology, result.outcomes[0].held.devices, kGpu, 1), 0);
 }
 
 TEST(Admit, ASidecarKeepsWhatItReUsed) {
@@ -200,7 +200,7 @@ TEST(Admit, ASidecarKeepsWhatItReUsed) {
   const PodOf pod = PodOf().Init({{kGpu, 2}}).Sidecar({{kGpu, 2}}).App({{kGpu, 2}});
   const AdmitResult result = Admit(*topology, Usage(*topology), pod);
   ASSERT_EQ(result.verdict(), Verdict::kAdmitted);
-  EXPECT_EQ(On(*topology, result.outcomes[0].held, kGpu, 0), 4);
+  EXPECT_EQ(On(*topology, result.outcomes[0].held.devices, kGpu, 0), 4);
 }
 
 TEST(Admit, AHintMustTouchWhatAnInitContainerHeld) {
@@ -218,7 +218,7 @@ TEST(Admit, APreferenceMakesThePickExact) {
   const AdmitResult result = Admit(*topology, Usage(*topology), PodOf().App({{kGpu, 3}}));
   ASSERT_EQ(result.outcomes.size(), 1U);
   std::set<std::string> ids;
-  for (const ClassCount& item : result.outcomes[0].held) {
+  for (const ClassCount& item : result.outcomes[0].held.devices) {
     for (const std::string& id : topology->DeviceIds(item.class_index)) ids.insert(id);
   }
   EXPECT_EQ(ids, (std::set<std::string>{"n0", "n1", "n2"}));
@@ -276,7 +276,7 @@ TEST(Admit, OutcomesAreDistinctAndAddUp) {
     EXPECT_EQ(counts, (std::vector<int>{2, 1, 4}));
     seen.insert(key);
     int held = 0;
-    for (const ClassCount& item : outcome.held) held += item.count;
+    for (const ClassCount& item : outcome.held.devices) held += item.count;
     EXPECT_EQ(held, 5);  // 2 GPUs, one of them kept by the sidecar; 2 more GPUs; 1 NIC
     return true;
   });

@@ -17,6 +17,8 @@ namespace numafit::policy::testing {
 inline constexpr char kGpu[] = "nvidia.com/gpu";
 inline constexpr char kNic[] = "rdma/hca";
 
+inline constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
 // Builds a TopologySpec step by step; ids are <first letter of the resource><number>.
 class Machine {
  public:
@@ -73,6 +75,34 @@ class Machine {
     return *this;
   }
 
+  // So many CPUs on each NUMA node, numbered on; NUMA nodes are sockets. The static CPU manager,
+  // with so many thousandths of a CPU reserved.
+  Machine& StaticCpus(int cpus_per_node, int threads_per_core = 1,
+                      std::map<std::string, std::string> options = {}, int reserved_milli = 1000) {
+    int next = 0;
+    for (NumaNodeSpec& node : spec_.numa) {
+      std::vector<int> cpus;
+      for (int i = 0; i < cpus_per_node; ++i) cpus.push_back(next++);
+      node.cores = CoresOf(cpus, threads_per_core, node.id);
+    }
+    spec_.kubelet.cpu_policy = CpuPolicy::kStatic;
+    spec_.kubelet.cpu_options = std::move(options);
+    spec_.kubelet.reserved_cpu_milli = reserved_milli;
+    return *this;
+  }
+  // So many GiB on each NUMA node, and the Static memory manager with 1 GiB reserved on the first.
+  Machine& StaticMemory(int gib_per_node) {
+    for (NumaNodeSpec& node : spec_.numa) node.memory = gib_per_node * kGiB;
+    spec_.kubelet.memory_policy = MemoryPolicy::kStatic;
+    spec_.kubelet.reserved_memory = {{.numa = spec_.numa.front().id, .limits = {{"memory", kGiB}}}};
+    return *this;
+  }
+  // On every NUMA node.
+  Machine& Hugepages(const std::string& size, std::int64_t page_bytes, std::int64_t pages) {
+    for (NumaNodeSpec& node : spec_.numa) node.hugepages.push_back({size, page_bytes, pages});
+    return *this;
+  }
+
   TopologySpec& spec() { return spec_; }
   [[nodiscard]] std::shared_ptr<const Topology> Build() const {
     auto topology = Topology::Create(spec_);
@@ -96,6 +126,26 @@ class PodOf {
   PodOf& Init(Limits limits) { return Add(ContainerDemand::Kind::kInit, std::move(limits)); }
   PodOf& Sidecar(Limits limits) { return Add(ContainerDemand::Kind::kSidecar, std::move(limits)); }
   PodOf& App(Limits limits) { return Add(ContainerDemand::Kind::kApp, std::move(limits)); }
+  // The container added last requests so many thousandths of a CPU and GiB; the Pod is Guaranteed.
+  PodOf& With(std::int64_t cpu_milli, std::int64_t memory_gib) {
+    demand_.qos = QosClass::kGuaranteed;
+    auto& requests = demand_.containers.back().requests;
+    requests["cpu"] = cpu_milli;
+    requests["memory"] = memory_gib * kGiB * 1000;
+    return *this;
+  }
+  PodOf& WithHugepages(const std::string& size, std::int64_t bytes) {
+    demand_.containers.back().requests["hugepages-" + size] = bytes * 1000;
+    return *this;
+  }
+  PodOf& Qos(QosClass qos) {
+    demand_.qos = qos;
+    return *this;
+  }
+  PodOf& PodLevelResources() {
+    demand_.pod_level_resources = true;
+    return *this;
+  }
   PodOf& Needs(AlignmentNeed need) {
     demand_.alignment = need;
     return *this;
