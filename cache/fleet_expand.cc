@@ -2,11 +2,42 @@
 #include <nlohmann/json.hpp>
 
 #include "cache/fleet_file.h"
+#include "policy/cpu_set.h"
 
 namespace numafit::cache {
 namespace {
 
 using nlohmann::json;
+
+// Reserved memory as a kubelet's configuration has it.
+json ReservedMemoryJson(const policy::KubeletSettings& kubelet) {
+  json list = json::array();
+  for (const policy::MemoryReservation& entry : kubelet.reserved_memory) {
+    json limits = json::object();
+    for (const auto& [type, bytes] : entry.limits) limits[type] = std::to_string(bytes);
+    list.push_back({{"numaNode", entry.numa}, {"limits", std::move(limits)}});
+  }
+  return list;
+}
+
+void AddManagers(const FleetNode& node, json& out) {
+  const policy::KubeletSettings& kubelet = node.topology->kubelet();
+  out["cpuManagerPolicy"] = kubelet.cpu_policy == policy::CpuPolicy::kStatic ? "static" : "none";
+  out["memoryManagerPolicy"] =
+      kubelet.memory_policy == policy::MemoryPolicy::kStatic ? "Static" : "None";
+  if (!kubelet.cpu_options.empty()) out["cpuManagerPolicyOptions"] = kubelet.cpu_options;
+  if (!kubelet.reserved_cpus.empty()) {
+    policy::CpuSet cpus;
+    for (const int cpu : kubelet.reserved_cpus) cpus.Add(cpu);
+    out["reservedSystemCPUs"] = policy::FormatCpuSet(cpus);
+  }
+  if (!kubelet.reserved_memory.empty()) out["reservedMemory"] = ReservedMemoryJson(kubelet);
+  if (!kubelet.feature_gates.empty()) out["featureGates"] = kubelet.feature_gates;
+  const KubeletReservations& reserved = node.reservations;
+  if (!reserved.kube.empty()) out["kubeReserved"] = reserved.kube;
+  if (!reserved.system.empty()) out["systemReserved"] = reserved.system;
+  if (!reserved.eviction_hard.empty()) out["evictionHard"] = reserved.eviction_hard;
+}
 
 json KubeletJson(const FleetNode& node) {
   const policy::KubeletSettings& kubelet = node.topology->kubelet();
@@ -15,10 +46,12 @@ json KubeletJson(const FleetNode& node) {
   if (kubelet.max_allowable_numa_nodes != 8) {
     options["max-allowable-numa-nodes"] = std::to_string(kubelet.max_allowable_numa_nodes);
   }
-  return {{"version", node.kubelet_version},
-          {"topologyManagerPolicy", policy::TopologyPolicyName(kubelet.policy)},
-          {"topologyManagerScope", policy::TopologyScopeName(kubelet.scope)},
-          {"topologyManagerPolicyOptions", std::move(options)}};
+  json out = {{"version", node.kubelet_version},
+              {"topologyManagerPolicy", policy::TopologyPolicyName(kubelet.policy)},
+              {"topologyManagerScope", policy::TopologyScopeName(kubelet.scope)},
+              {"topologyManagerPolicyOptions", std::move(options)}};
+  AddManagers(node, out);
+  return out;
 }
 
 json CoresJson(const policy::NumaNodeSpec& numa) {
@@ -39,9 +72,12 @@ json NumaJson(const policy::Topology& topology) {
     for (const policy::NumaNodeSpec& other : spec.numa) {
       distances.push_back(topology.Distance(numa.id, other.id));
     }
+    json hugepages = json::object();
+    for (const policy::HugepagePool& pool : numa.hugepages) hugepages[pool.size] = pool.pages;
     list.push_back({{"id", numa.id},
                     {"cores", CoresJson(numa)},
                     {"memory", numa.memory},
+                    {"hugepages", std::move(hugepages)},
                     {"distances", std::move(distances)}});
   }
   return list;

@@ -18,96 +18,13 @@ namespace {
 constexpr std::string_view kApiVersion = "numafit.io/v1alpha1";
 constexpr int kMaxNumaId = 63;
 constexpr int kMaxPerEntry = 100'000;
-// Between NUMA ids of which one is not there (the kernel writes 255 for unreachable).
-constexpr int kUnknownDistance = 255;
-
-// What a word of the file may be, as the kubelet's own configuration spells it.
-template <typename T>
-T Word(const TreeReader& place, std::optional<T> (*parse)(std::string_view), std::string_view known,
-       T fallback) {
-  if (place.IsNull()) return fallback;
-  const std::string text = place.Text();
-  if (const std::optional<T> value = parse(text)) return *value;
-  place.Fail(fmt::format("is \"{}\", expected one of {}", text, known));
-  return fallback;
-}
-
-void OnlyOff(const TreeReader& place, std::string_view off) {
-  if (place.IsNull() || place.Text() == off) return;
-  place.Fail(fmt::format("is \"{}\", but only {} can be judged so far", place.Text(), off));
-}
-
-void ReadOptions(const TreeReader& options, policy::KubeletSettings& settings) {
-  options.AllowOnly({"prefer-closest-numa-nodes", "max-allowable-numa-nodes"});
-  settings.prefer_closest_numa_nodes = options["prefer-closest-numa-nodes"].Bool(false);
-  settings.max_allowable_numa_nodes =
-      static_cast<int>(options["max-allowable-numa-nodes"].Int(8, kMaxNumaId + 1, 8));
-}
 
 struct Shape {
   std::string kubelet_version;
+  KubeletReservations reservations;
   policy::TopologySpec spec;
   std::shared_ptr<const policy::Topology> topology;
 };
-
-void ReadKubelet(const TreeReader& kubelet, Shape& shape) {
-  kubelet.AllowOnly({"version", "topologyManagerPolicy", "topologyManagerScope",
-                     "topologyManagerPolicyOptions", "cpuManagerPolicy", "memoryManagerPolicy"});
-  policy::KubeletSettings& settings = shape.spec.kubelet;
-  shape.kubelet_version =
-      kubelet["version"].Text(fmt::format("v1.{}.0", policy::KubeletVersion::kNewestMinor));
-  settings.version = policy::KubeletVersion::Parse(shape.kubelet_version);
-  if (!kubelet["version"].IsNull() && !settings.version.IsKnown()) {
-    kubelet["version"].Fail(fmt::format("is \"{}\", expected v1.{} to v1.{}", shape.kubelet_version,
-                                        policy::KubeletVersion::kOldestMinor,
-                                        policy::KubeletVersion::kNewestMinor));
-  }
-  settings.policy = Word<policy::TopologyPolicy>(
-      kubelet["topologyManagerPolicy"], policy::ParseTopologyPolicy,
-      "none, best-effort, restricted, single-numa-node", policy::TopologyPolicy::kNone);
-  settings.scope =
-      Word<policy::TopologyScope>(kubelet["topologyManagerScope"], policy::ParseTopologyScope,
-                                  "container, pod", policy::TopologyScope::kContainer);
-  ReadOptions(kubelet["topologyManagerPolicyOptions"], settings);
-  OnlyOff(kubelet["cpuManagerPolicy"], "none");
-  OnlyOff(kubelet["memoryManagerPolicy"], "None");
-}
-
-// The file gives distances by position, as sysfs does; the kubelet and TopologySpec go by NUMA id.
-// Ids that the machine has not are never asked for.
-void DistancesById(const TreeReader& place, std::vector<policy::NumaNodeSpec>& numa) {
-  int last = 0;
-  for (const policy::NumaNodeSpec& node : numa) last = std::max(last, node.id);
-  for (policy::NumaNodeSpec& node : numa) {
-    if (node.distances.empty()) continue;
-    if (node.distances.size() != numa.size()) {
-      place.Fail(fmt::format("NUMA {} has {} distances, expected one for each of {} NUMA nodes",
-                             node.id, node.distances.size(), numa.size()));
-      return;
-    }
-    std::vector<int> by_id(static_cast<std::size_t>(last) + 1, kUnknownDistance);
-    for (std::size_t i = 0; i < numa.size(); ++i) {
-      by_id[static_cast<std::size_t>(numa[i].id)] = node.distances[i];
-    }
-    node.distances = std::move(by_id);
-  }
-}
-
-policy::NumaNodeSpec ReadNuma(const TreeReader& numa) {
-  numa.AllowOnly({"id", "cpus", "threadsPerCore", "socket", "memory", "distances"});
-  policy::NumaNodeSpec spec;
-  numa["id"].Require();
-  spec.id = static_cast<int>(numa["id"].Int(0, kMaxNumaId, 0));
-  if (const absl::StatusOr<std::vector<int>> cpus = ParseCpuList(numa["cpus"].Text()); cpus.ok()) {
-    spec.cores = policy::CoresOf(*cpus, static_cast<int>(numa["threadsPerCore"].Int(1, 8, 1)),
-                                 static_cast<int>(numa["socket"].Int(0, 255, 0)));
-  } else {
-    numa["cpus"].Fail(fmt::format("is {}", std::string(cpus.status().message())));
-  }
-  spec.memory = numa["memory"].Units(0);
-  spec.distances = numa["distances"].Ints(1, 255);
-  return spec;
-}
 
 std::optional<std::vector<int>> ReadDeviceNuma(const TreeReader& entry,
                                                const policy::TopologySpec& spec) {
@@ -168,13 +85,45 @@ void ReadDevices(const TreeReader& entry, std::map<std::string, int>& numbers,
   }
 }
 
+// Records a message of Topology::Create where it belongs: it begins with the key that it is about.
+void FailOfTopology(const TreeReader& shape, std::string_view message) {
+  const TreeReader kubelet = shape["kubelet"];
+  const std::pair<std::string_view, TreeReader> places[] = {
+      {"numa: ", shape["numa"]},
+      {"devices: ", shape["devices"]},
+      {"cpuManagerPolicy static: ", kubelet["cpuManagerPolicy"]},
+      {"cpuManagerPolicyOptions: ", kubelet["cpuManagerPolicyOptions"]},
+      {"reservedMemory: ", kubelet["reservedMemory"]}};
+  for (const auto& [prefix, place] : places) {
+    if (!message.starts_with(prefix) || !place.IsPresent()) continue;
+    place.Fail(message.substr(prefix.size()));
+    return;
+  }
+  shape.Fail(message);
+}
+
+void CheckReservedCpus(const TreeReader& place, const policy::TopologySpec& spec) {
+  std::set<int> rest(spec.kubelet.reserved_cpus.begin(), spec.kubelet.reserved_cpus.end());
+  for (const policy::NumaNodeSpec& numa : spec.numa) {
+    for (const policy::CoreSpec& core : numa.cores) {
+      for (const int cpu : core.threads) rest.erase(cpu);
+    }
+  }
+  if (!rest.empty()) {
+    place.Fail(fmt::format("names CPU {}, which this shape has not", *rest.begin()));
+  }
+}
+
 Shape ReadShape(const TreeReader& place) {
   place.AllowOnly({"name", "kubelet", "numa", "devices"});
   Shape shape;
-  ReadKubelet(place["kubelet"], shape);
-  place["numa"].Require();
-  place["numa"].ForEach([&](const TreeReader& numa) { shape.spec.numa.push_back(ReadNuma(numa)); });
-  DistancesById(place["numa"], shape.spec.numa);
+  KubeletEntry kubelet;
+  ReadKubelet(place["kubelet"], kubelet);
+  shape.kubelet_version = std::move(kubelet.version);
+  shape.reservations = std::move(kubelet.reservations);
+  shape.spec.kubelet = std::move(kubelet.settings);
+  ReadMachine(place["numa"], shape.spec.numa);
+  CheckReservedCpus(place["kubelet"]["reservedSystemCPUs"], shape.spec);
   std::map<std::string, int> numbers;
   place["devices"].ForEach(
       [&](const TreeReader& entry) { ReadDevices(entry, numbers, shape.spec); });
@@ -184,7 +133,7 @@ Shape ReadShape(const TreeReader& place) {
   if (topology.ok()) {
     shape.topology = *std::move(topology);
   } else {
-    place.Fail(std::string(topology.status().message()));
+    FailOfTopology(place, std::string(topology.status().message()));
   }
   return shape;
 }
@@ -232,8 +181,8 @@ void ReadNodes(const TreeReader& root, FleetFile& fleet) {
     for (const std::string& name : names) {
       if (name.empty()) entry.Fail("a node needs a name");
       if (!taken.insert(name).second) entry.Fail(fmt::format("node \"{}\" is there twice", name));
-      fleet.nodes.push_back(
-          {name, shape->first, labels, shape->second.kubelet_version, shape->second.topology});
+      fleet.nodes.push_back({name, shape->first, labels, shape->second.kubelet_version,
+                             shape->second.reservations, shape->second.topology});
     }
   });
 }

@@ -23,11 +23,20 @@ struct FleetPod {
   int line = 0;  // where the file describes it
 };
 
+// What a kubelet's configuration keeps from Pods, amounts as written; empty maps are absent keys.
+// policy::KubeletSettings has what the managers make of it.
+struct KubeletReservations {
+  api::StringMap kube;
+  api::StringMap system;
+  api::StringMap eviction_hard;
+};
+
 struct FleetNode {
   std::string name;
   std::string shape;
   api::StringMap labels;
   std::string kubelet_version;  // as written, "v1.36.3"
+  KubeletReservations reservations = {};
   // Nodes of one shape share one object.
   std::shared_ptr<const policy::Topology> topology;
 };

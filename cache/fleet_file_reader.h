@@ -1,5 +1,8 @@
-// The two halves of the fleet file's reader. Private to cache/fleet_file*.cc.
+// The parts of the fleet file's reader. Private to cache/fleet_file*.cc.
 #pragma once
+
+#include <cstdint>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "cache/fleet_file.h"
@@ -7,9 +10,22 @@
 
 namespace numafit::cache {
 
-// Reads shapes and nodes into `fleet`. Errors go to the reader's status.
+struct KubeletEntry {
+  std::string version;  // as written
+  policy::KubeletSettings settings;
+  KubeletReservations reservations;
+};
+
+// Each reads its part of the file; errors go to the reader's status.
+void ReadKubelet(const TreeReader& kubelet, KubeletEntry& entry);
+// A shape's NUMA nodes.
+void ReadMachine(const TreeReader& place, std::vector<policy::NumaNodeSpec>& numa);
+// Shapes and nodes.
 void ReadNodes(const TreeReader& root, FleetFile& fleet);
-// Reads the Pods; needs the nodes.
+// The Pods; needs the nodes.
 void ReadPods(const TreeReader& root, FleetFile& fleet);
+
+// As Kubernetes writes sizes: "2Mi", "1536".
+[[nodiscard]] std::string FormatBytes(std::int64_t bytes);
 
 }  // namespace numafit::cache

@@ -18,8 +18,6 @@ bool ParseInt(std::string_view text, std::int64_t& value) {
   return error == std::errc{} && p == end && !text.empty();
 }
 
-constexpr int kMaxCpu = 65'535;
-
 }  // namespace
 
 TreeReader TreeReader::operator[](std::string_view key) const {
@@ -127,34 +125,6 @@ api::StringMap TreeReader::TextMap() const {
   api::StringMap map;
   ForEachField([&](const std::string& key, const TreeReader& value) { map[key] = value.Text(); });
   return map;
-}
-
-absl::StatusOr<std::vector<int>> ParseCpuList(std::string_view text) {
-  std::vector<int> cpus;
-  const auto wrong = [&](std::string_view part) {
-    return absl::InvalidArgumentError(
-        fmt::format("\"{}\" in \"{}\", expected CPU ids like 0-3,8", part, text));
-  };
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view part = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
-    if (comma != std::string_view::npos && rest.empty()) return wrong(",");
-    const std::size_t dash = part.find('-');
-    std::int64_t first = 0;
-    if (!ParseInt(part.substr(0, dash), first)) return wrong(part);
-    std::int64_t last = first;
-    if (dash != std::string_view::npos && !ParseInt(part.substr(dash + 1), last))
-      return wrong(part);
-    if (first < 0 || last < first || last > kMaxCpu) return wrong(part);
-    for (std::int64_t cpu = first; cpu <= last; ++cpu) cpus.push_back(static_cast<int>(cpu));
-  }
-  std::sort(cpus.begin(), cpus.end());
-  if (std::adjacent_find(cpus.begin(), cpus.end()) != cpus.end()) {
-    return absl::InvalidArgumentError(fmt::format("\"{}\" names a CPU twice", text));
-  }
-  return cpus;
 }
 
 }  // namespace numafit::cache

@@ -80,8 +80,4 @@ class TreeReader {
   std::string path_;
 };
 
-// "0-3,8,10-11" as sorted numbers (the form of the kernel and of cpusets). InvalidArgument says
-// what is wrong with it.
-absl::StatusOr<std::vector<int>> ParseCpuList(std::string_view text);
-
 }  // namespace numafit::cache

@@ -35,6 +35,8 @@ std::string WithShape(std::string_view kubelet, std::string_view numa, std::stri
 }
 
 constexpr std::string_view kTwoNuma = "[{id: 0, cpus: 0-1}, {id: 1, cpus: 2-3}]";
+constexpr std::string_view kBigNuma =
+    "[{id: 0, cpus: 0-1, memory: 8Gi}, {id: 1, cpus: 2-3, memory: 8Gi}]";
 
 struct Wrong {
   std::string name;
@@ -75,10 +77,67 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"UnknownPolicy", WithShape("{topologyManagerPolicy: strict}", kTwoNuma, "[]"),
               "f.yaml:5: shapes[0].kubelet.topologyManagerPolicy: is \"strict\", expected one of "
               "none"},
-        Wrong{"StaticCpus", WithShape("{cpuManagerPolicy: static}", kTwoNuma, "[]"),
-              "cpuManagerPolicy: is \"static\", but only none can be judged so far"},
-        Wrong{"StaticMemory", WithShape("{memoryManagerPolicy: Static}", kTwoNuma, "[]"),
-              "memoryManagerPolicy: is \"Static\", but only None"},
+        Wrong{"UnknownCpuPolicy", WithShape("{cpuManagerPolicy: Static}", kTwoNuma, "[]"),
+              "cpuManagerPolicy: is \"Static\", expected one of none, static"},
+        Wrong{"UnknownMemoryPolicy", WithShape("{memoryManagerPolicy: static}", kTwoNuma, "[]"),
+              "memoryManagerPolicy: is \"static\", expected one of None, Static"},
+        Wrong{"StaticCpusWithoutReserved", WithShape("{cpuManagerPolicy: static}", kTwoNuma, "[]"),
+              "f.yaml:5: shapes[0].kubelet"},
+        Wrong{"UnknownCpuOption",
+              WithShape("{cpuManagerPolicy: static, reservedSystemCPUs: \"0\", "
+                        "cpuManagerPolicyOptions: {fast: \"true\"}}",
+                        kTwoNuma, "[]"),
+              "f.yaml:5: shapes[0].kubelet.cpuManagerPolicyOptions: "},
+        Wrong{"ReservedCpuNotThere", WithShape("{reservedSystemCPUs: 3-4}", kTwoNuma, "[]"),
+              "f.yaml:5: shapes[0].kubelet.reservedSystemCPUs: names CPU 4, which this shape has "
+              "not"},
+        Wrong{"ReservedCpusNoList", WithShape("{reservedSystemCPUs: all}", kTwoNuma, "[]"),
+              "reservedSystemCPUs: is \"all\": not CPUs"},
+        Wrong{"ReservedBelowZero", WithShape("{kubeReserved: {cpu: -1}}", kTwoNuma, "[]"),
+              "kubeReserved.cpu: is \"-1\", expected an amount"},
+        Wrong{"ReservedHugepages",
+              WithShape("{systemReserved: {hugepages-2Mi: 2Mi}}", kTwoNuma, "[]"),
+              "systemReserved.hugepages-2Mi: unknown key, expected one of cpu, memory"},
+        Wrong{"EvictionOfSomethingElse",
+              WithShape("{evictionHard: {nodefs.available: 10%}}", kTwoNuma, "[]"),
+              "evictionHard.nodefs.available: unknown key"},
+        Wrong{"EvictionInPercent",
+              WithShape("{evictionHard: {memory.available: 5%}}", kTwoNuma, "[]"),
+              "evictionHard.memory.available: is \"5%\", expected an amount"},
+        Wrong{"ReservedMemoryDoesNotAddUp",
+              WithShape("{memoryManagerPolicy: Static, kubeReserved: {memory: 1Gi}, "
+                        "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]}",
+                        kBigNuma, "[]"),
+              "f.yaml:5: shapes[0].kubelet.reservedMemory: memory adds up to 1Gi, expected 1124Mi"},
+        Wrong{"ReservedHugepagesDoNotAddUp",
+              WithShape("{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: "
+                        "{memory: 100Mi, hugepages-2Mi: 2Mi}}]}",
+                        kBigNuma, "[]"),
+              "reservedMemory: hugepages-2Mi adds up to 2Mi, expected 0"},
+        Wrong{"ReservedMemoryMissing", WithShape("{memoryManagerPolicy: Static}", kBigNuma, "[]"),
+              "f.yaml:5: shapes[0].kubelet.reservedMemory: memory adds up to 0, expected 100Mi"},
+        Wrong{"NoMemoryReserved",
+              WithShape("{memoryManagerPolicy: Static, evictionHard: {memory.available: 0}}",
+                        kBigNuma, "[]"),
+              "f.yaml:4: shapes[0]: reservedMemory: "},
+        Wrong{"ReservedMemoryOnNoNuma",
+              WithShape("{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 7, limits: "
+                        "{memory: 100Mi}}]}",
+                        kBigNuma, "[]"),
+              "f.yaml:5: shapes[0].kubelet.reservedMemory: NUMA node 7 is not"},
+        Wrong{"ReservedMemoryTwice",
+              WithShape("{reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 0, "
+                        "limits: {memory: 1Gi}}]}",
+                        kBigNuma, "[]"),
+              "reservedMemory[1].limits.memory: is given twice for NUMA 0"},
+        Wrong{"ReservedMemoryOfOtherType",
+              WithShape("{reservedMemory: [{numaNode: 0, limits: {cpu: 1}}]}", kBigNuma, "[]"),
+              "reservedMemory[0].limits.cpu: unknown type, expected memory or hugepages-<size>"},
+        Wrong{"ReservedMemoryZero",
+              WithShape("{reservedMemory: [{numaNode: 0, limits: {memory: 0}}]}", kBigNuma, "[]"),
+              "reservedMemory[0].limits.memory: is \"0\", expected an amount"},
+        Wrong{"FeatureGateNoBool", WithShape("{featureGates: {X: yes}}", kTwoNuma, "[]"),
+              "featureGates.X: is \"yes\", expected true or false"},
         Wrong{"UnknownVersion", WithShape("{version: v1.20.0}", kTwoNuma, "[]"),
               "version: is \"v1.20.0\", expected v1.34 to v1.37"},
         Wrong{"UnknownOption",
@@ -86,9 +145,29 @@ INSTANTIATE_TEST_SUITE_P(
               "topologyManagerPolicyOptions.fast: unknown key"},
         Wrong{"NumaOutOfRange", WithShape("{}", "[{id: 64}]", "[]"),
               "numa[0].id: is \"64\", expected a whole number from 0 to 63"},
-        Wrong{"NumaTwice", WithShape("{}", "[{id: 1}, {id: 1}]", "[]"), "f.yaml:4: shapes[0]: "},
+        Wrong{"NumaTwice", WithShape("{}", "[{id: 1}, {id: 1}]", "[]"),
+              "f.yaml:6: shapes[0].numa: "},
         Wrong{"CpusBackwards", WithShape("{}", "[{id: 0, cpus: 3-1}]", "[]"),
-              "cpus: is \"3-1\" in \"3-1\", expected CPU ids like 0-3,8"},
+              "numa[0].cpus: is \"3-1\": not CPUs: \"3-1\""},
+        Wrong{"CpuTwice", WithShape("{}", "[{id: 0, cpus: 0-1}, {id: 1, cpus: 1-2}]", "[]"),
+              "f.yaml:6: shapes[0].numa: CPU 1 is there twice"},
+        Wrong{"CpusAndCores", WithShape("{}", "[{id: 0, cpus: 0-1, cores: []}]", "[]"),
+              "numa[0].cpus: cannot be given beside cores"},
+        Wrong{"CoreWithoutThreads", WithShape("{}", "[{id: 0, cores: [{socket: 0}]}]", "[]"),
+              "numa[0].cores[0].threads: is missing"},
+        Wrong{"SiblingsTooFew", WithShape("{}", "[{id: 0, cpus: 0-1, siblings: \"2\"}]", "[]"),
+              "numa[0].siblings: names 1 CPUs, expected one for each of the 2 in cpus"},
+        Wrong{"SiblingsAndThreads",
+              WithShape("{}", "[{id: 0, cpus: 0-1, siblings: 2-3, threadsPerCore: 2}]", "[]"),
+              "numa[0].threadsPerCore: cannot be given beside siblings"},
+        Wrong{"PageSizeNotSpelledSo",
+              WithShape("{}", "[{id: 0, memory: 4Gi, hugepages: {1024Mi: 1}}]", "[]"),
+              "numa[0].hugepages.1024Mi: is no page size"},
+        Wrong{"MoreHugepagesThanMemory",
+              WithShape("{}", "[{id: 0, memory: 4Gi, hugepages: {1Gi: 4, 2Mi: 1}}]", "[]"),
+              "numa[0].hugepages: is more than the 4Gi of memory that NUMA 0 has"},
+        Wrong{"MemoryInBytes", WithShape("{}", "[{id: 0, memory: 1025}]", "[]"),
+              "numa[0].memory: is 1025 bytes, expected whole KiB"},
         Wrong{"DistancesTooShort", WithShape("{}", "[{id: 0, distances: [10]}, {id: 1}]", "[]"),
               "f.yaml:6: shapes[0].numa: NUMA 0 has 1 distances, expected one for each of 2"},
         Wrong{"DeviceOnNoNuma", WithShape("{}", kTwoNuma, "[{resource: a/b, numa: 2, count: 1}]"),
@@ -167,6 +246,52 @@ TEST(FleetFile, ReadsAShapeIntoATopology) {
   EXPECT_EQ(spec.devices.at("a/c")[0].id, "x");
 }
 
+TEST(FleetFile, ReadsWhatTheStaticManagersGoBy) {
+  const absl::StatusOr<FleetFile> fleet = ParseFleetFile(
+      WithShape("{cpuManagerPolicy: static, cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}, "
+                "kubeReserved: {cpu: 500m, memory: 1Gi}, systemReserved: {cpu: 1200m, memory: "
+                "512Mi}, evictionHard: {memory.available: 512Mi}, memoryManagerPolicy: Static, "
+                "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, limits: "
+                "{memory: 1Gi}}], featureGates: {CPUManagerPolicyAlphaOptions: true}}",
+                "[{id: 0, cpus: 0-1, siblings: 4-5, memory: 8Gi, hugepages: {2Mi: 512}}, "
+                "{id: 1, memory: 8Gi, hugepages: {1Gi: 2}, cores: [{threads: \"2,6\", socket: 1, "
+                "uncore: 3}, {threads: [3, 7], socket: 1}]}]",
+                "[]"),
+      "f.yaml");
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  const policy::TopologySpec& spec = fleet->nodes[0].topology->spec();
+  EXPECT_EQ(spec.kubelet.cpu_policy, policy::CpuPolicy::kStatic);
+  EXPECT_EQ(spec.kubelet.cpu_options.at("full-pcpus-only"), "true");
+  EXPECT_EQ(spec.kubelet.reserved_cpu_milli, 1700);
+  EXPECT_EQ(spec.kubelet.memory_policy, policy::MemoryPolicy::kStatic);
+  EXPECT_EQ(spec.kubelet.reserved_memory[1],
+            (policy::MemoryReservation{1, {{"memory", std::int64_t{1} << 30}}}));
+  EXPECT_TRUE(spec.kubelet.feature_gates.at("CPUManagerPolicyAlphaOptions"));
+  EXPECT_THAT(spec.numa[0].cores,
+              ElementsAre(policy::CoreSpec{{0, 4}, 0, {}}, policy::CoreSpec{{1, 5}, 0, {}}));
+  EXPECT_THAT(spec.numa[1].cores,
+              ElementsAre(policy::CoreSpec{{2, 6}, 1, 3}, policy::CoreSpec{{3, 7}, 1, {}}));
+  // Every NUMA node has the kernel's page sizes, if with no page.
+  const policy::HugepagePool two_mi{"2Mi", std::int64_t{2} << 20, 512};
+  const policy::HugepagePool no_two_mi{"2Mi", std::int64_t{2} << 20, 0};
+  const policy::HugepagePool one_gi{"1Gi", std::int64_t{1} << 30, 2};
+  const policy::HugepagePool no_one_gi{"1Gi", std::int64_t{1} << 30, 0};
+  EXPECT_THAT(spec.numa[0].hugepages, ElementsAre(two_mi, no_one_gi));
+  EXPECT_THAT(spec.numa[1].hugepages, ElementsAre(no_two_mi, one_gi));
+}
+
+TEST(FleetFile, ReservedSystemCpusTakeThePlaceOfAmounts) {
+  const absl::StatusOr<FleetFile> fleet =
+      ParseFleetFile(WithShape("{cpuManagerPolicy: static, reservedSystemCPUs: \"0,2\", "
+                               "kubeReserved: {cpu: 3}}",
+                               kTwoNuma, "[]"),
+                     "f.yaml");
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  const policy::KubeletSettings& kubelet = fleet->nodes[0].topology->kubelet();
+  EXPECT_THAT(kubelet.reserved_cpus, ElementsAre(0, 2));
+  EXPECT_EQ(kubelet.reserved_cpu_milli, 0);
+}
+
 TEST(FleetFile, MakesIdsThatTheIdParsersUnderstand) {
   const absl::StatusOr<FleetFile> fleet = ParseFleetFile(
       WithShape("{}", kTwoNuma,
@@ -226,9 +351,42 @@ TEST(FleetFile, ExpandsIntoOneEntryPerNodeAndDevice) {
   EXPECT_EQ(node["kubelet"]["version"], "v1.36.3");
   EXPECT_EQ(node["kubelet"]["topologyManagerPolicy"], "restricted");
   EXPECT_EQ(node["kubelet"]["topologyManagerScope"], "container");
-  EXPECT_EQ(node["numa"][1]["cpus"], nlohmann::json({2, 3}));
+  EXPECT_EQ(node["kubelet"]["cpuManagerPolicy"], "none");
+  EXPECT_EQ(node["kubelet"]["memoryManagerPolicy"], "None");
+  EXPECT_FALSE(node["kubelet"].contains("reservedMemory"));
+  EXPECT_EQ(node["numa"][1]["cores"][1]["threads"], nlohmann::json({3}));
   EXPECT_EQ(node["devices"]["a/b"][0]["numa"], nlohmann::json({1}));
   EXPECT_TRUE(node["devices"]["a/b"][1]["numa"].is_null());
+}
+
+// What comes out is what a kubelet's configuration takes: the lab writes it down as it is.
+TEST(FleetFile, ExpandsTheManagersAsAKubeletTakesThem) {
+  const absl::StatusOr<FleetFile> fleet = ParseFleetFile(
+      WithShape("{cpuManagerPolicy: static, cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}, "
+                "reservedSystemCPUs: 0-1, kubeReserved: {memory: 1Gi}, systemReserved: {memory: "
+                "512Mi}, evictionHard: {memory.available: 512Mi}, memoryManagerPolicy: Static, "
+                "reservedMemory: [{numaNode: 1, limits: {memory: 2Gi}}], featureGates: "
+                "{MemoryManager: true}}",
+                "[{id: 0, cpus: 0-1, siblings: 2-3, memory: 8Gi, hugepages: {2Mi: 4}}, {id: 1, "
+                "memory: 8Gi, cores: [{threads: [4], socket: 1, uncore: 2}]}]",
+                "[]"),
+      "f.yaml");
+  ASSERT_TRUE(fleet.ok()) << fleet.status();
+  const nlohmann::json node = nlohmann::json::parse(ExpandFleet(*fleet))["nodes"][0];
+  EXPECT_EQ(node["kubelet"], nlohmann::json::parse(R"({
+      "version": "v1.37.0", "topologyManagerPolicy": "none", "topologyManagerScope": "container",
+      "topologyManagerPolicyOptions": {},
+      "cpuManagerPolicy": "static", "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+      "reservedSystemCPUs": "0-1", "kubeReserved": {"memory": "1Gi"},
+      "systemReserved": {"memory": "512Mi"}, "evictionHard": {"memory.available": "512Mi"},
+      "memoryManagerPolicy": "Static",
+      "reservedMemory": [{"numaNode": 1, "limits": {"memory": "2147483648"}}],
+      "featureGates": {"MemoryManager": true}})"));
+  EXPECT_EQ(node["numa"], nlohmann::json::parse(R"([
+      {"id": 0, "memory": 8589934592, "hugepages": {"2Mi": 4}, "distances": [10, 20],
+       "cores": [{"threads": [0, 2], "socket": 0}, {"threads": [1, 3], "socket": 0}]},
+      {"id": 1, "memory": 8589934592, "hugepages": {"2Mi": 0}, "distances": [20, 10],
+       "cores": [{"threads": [4], "socket": 1, "uncore": 2}]}])"));
 }
 
 TEST(FleetFile, SaysWhenAFileIsNotThere) {
