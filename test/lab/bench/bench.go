@@ -75,7 +75,7 @@ func nodeObject(machine fleet.Node) *core.Node {
 	cpus := 0
 	for _, numa := range machine.NUMA {
 		memory += numa.Memory
-		for _, physical := range numa.AllCores() {
+		for _, physical := range numa.Cores {
 			cpus += len(physical.Threads)
 		}
 	}

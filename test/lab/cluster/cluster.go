@@ -36,7 +36,9 @@ const (
 	etcdPeerURL  = "http://127.0.0.1:2380"
 
 	startTimeout = 90 * time.Second
-	stopGrace    = 3 * time.Second
+	// Kubelets start all at once; on a busy machine each takes its time.
+	startTimePerNode = 10 * time.Second
+	stopGrace        = 3 * time.Second
 )
 
 // Options say what to start.
@@ -87,7 +89,11 @@ func Start(ctx context.Context, options Options) (cluster *Cluster, err error) {
 			c.Stop()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	timeout := startTimeout
+	if !options.NoKubelets {
+		timeout += time.Duration(len(options.Fleet.Nodes)) * startTimePerNode
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := c.makeIdentities(); err != nil {
 		return nil, err

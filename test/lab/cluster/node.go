@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -88,6 +89,12 @@ func (n *Node) start() error {
 	for _, dir := range []string{devicePlugins, n.path("volumeplugins"), n.path("podlogs")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
+		}
+	}
+	for _, resource := range n.ResourceNames() {
+		if path := deviceplugin.SocketPath(resource, devicePlugins); len(path) > deviceplugin.MaxSocketPath {
+			return fmt.Errorf("%s is too long for a socket (%d characters): shorten the node's name or the"+
+				" lab's folder", path, deviceplugin.MaxSocketPath)
 		}
 	}
 	if err := namespace.AddAddress(n.Address); err != nil {
@@ -253,6 +260,7 @@ func (n *Node) writeConfig() error {
 		// The lab shares its machine's cgroups and kernel settings, and must not touch them.
 		"cgroupsPerQOS": false, "enforceNodeAllocatable": []string{}, "cgroupDriver": "cgroupfs",
 		"failSwapOn": false, "oomScoreAdj": 0, "makeIPTablesUtilChains": false,
+		"featureGates":                map[string]bool{},
 		"evictionHard":                map[string]string{"memory.available": "100Mi"},
 		"imageGCHighThresholdPercent": 100,
 		"nodeStatusUpdateFrequency":   "2s",
@@ -265,7 +273,7 @@ func (n *Node) writeConfig() error {
 		config["failCgroupV1"] = false
 	}
 	if namespace.IsUser() {
-		config["featureGates"] = map[string]bool{"KubeletInUserNamespace": true}
+		config["featureGates"].(map[string]bool)["KubeletInUserNamespace"] = true
 	}
 	n.addManagers(config)
 	text, err := json.MarshalIndent(config, "", "  ") // JSON is YAML
@@ -295,22 +303,14 @@ func (n *Node) addManagers(config map[string]any) {
 		"cpuManagerPolicyOptions":      kubelet.CPUOptions,
 		"kubeReserved":                 kubelet.KubeReserved,
 		"systemReserved":               kubelet.SystemReserved,
+		"evictionHard":                 kubelet.EvictionHard,
 	} {
 		if len(value) > 0 {
 			config[key] = value
 		}
 	}
+	maps.Copy(config["featureGates"].(map[string]bool), kubelet.FeatureGates)
 	if len(kubelet.ReservedMemory) > 0 {
 		config["reservedMemory"] = kubelet.ReservedMemory
-	}
-	// A NUMA node may name its reserved CPUs itself.
-	if _, named := config["reservedSystemCPUs"]; !named {
-		var reserved []int
-		for _, numa := range n.NUMA {
-			reserved = append(reserved, numa.ReservedCPUs...)
-		}
-		if len(reserved) > 0 {
-			config["reservedSystemCPUs"] = machine.List(reserved)
-		}
 	}
 }

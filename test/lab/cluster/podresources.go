@@ -12,9 +12,10 @@ import (
 	"numafit.io/test/lab/judge"
 )
 
-// Holdings asks the node's kubelet (PodResources, over its socket) what every container holds. The
-// answer is the truth that tests compare with: neither ours nor the API server's.
-func (n *Node) Holdings(ctx context.Context) ([]judge.Holding, error) {
+// PodResources asks the node's kubelet, over its socket, what every container holds. The answer is the
+// truth that tests compare with: neither ours nor the API server's. Pods that are not active any more
+// are not in it, nor are init containers that are no sidecars.
+func (n *Node) PodResources(ctx context.Context) ([]*podresources.PodResources, error) {
 	connection, err := grpc.NewClient(
 		"unix://"+filepath.Join(n.KubeletDir(), "pod-resources", "kubelet.sock"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -29,19 +30,31 @@ func (n *Node) Holdings(ctx context.Context) ([]judge.Holding, error) {
 	if err != nil {
 		return nil, err
 	}
+	return list.PodResources, nil
+}
+
+// Holdings are the devices in PodResources.
+func (n *Node) Holdings(ctx context.Context) ([]judge.Holding, error) {
+	pods, err := n.PodResources(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var holdings []judge.Holding
-	for _, pod := range list.PodResources {
+	for _, pod := range pods {
 		for _, container := range pod.Containers {
-			holding := judge.Holding{
-				Pod: pod.Namespace + "/" + pod.Name, Container: container.Name,
-				Devices: map[string][]string{},
-			}
-			for _, devices := range container.Devices {
-				holding.Devices[devices.ResourceName] =
-					append(holding.Devices[devices.ResourceName], devices.DeviceIds...)
-			}
-			holdings = append(holdings, holding)
+			holdings = append(holdings, judge.Holding{
+				Pod: pod.Namespace + "/" + pod.Name, Container: container.Name, Devices: DeviceIDs(container),
+			})
 		}
 	}
 	return holdings, nil
+}
+
+// DeviceIDs are the devices of one container of PodResources, by resource.
+func DeviceIDs(container *podresources.ContainerResources) map[string][]string {
+	ids := map[string][]string{}
+	for _, devices := range container.Devices {
+		ids[devices.ResourceName] = append(ids[devices.ResourceName], devices.DeviceIds...)
+	}
+	return ids
 }

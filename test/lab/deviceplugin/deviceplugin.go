@@ -5,6 +5,7 @@ package deviceplugin
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"os"
 	"path/filepath"
@@ -39,6 +40,19 @@ type Plugin struct {
 	done chan struct{}
 }
 
+// MaxSocketPath is the longest path that a unix socket can have.
+const MaxSocketPath = 107
+
+// SocketPath is where a resource's plugin of a node will listen.
+func SocketPath(resource, dir string) string { return filepath.Join(dir, endpointOf(resource)) }
+
+// endpointOf is short: node names have a place in the path, too.
+func endpointOf(resource string) string {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(resource))
+	return fmt.Sprintf("%.12s-%08x.sock", resource[strings.LastIndex(resource, "/")+1:], hash.Sum32())
+}
+
 var notInVariable = regexp.MustCompile(`[^A-Z0-9]+`)
 
 // Start serves the devices below the node's device-plugins folder, now and after every restart of the
@@ -48,7 +62,7 @@ func Start(resource string, devices []fleet.Device, dir string) *Plugin {
 	p := &Plugin{
 		resource:  resource,
 		dir:       dir,
-		endpoint:  strings.ReplaceAll(resource, "/", "_") + ".sock",
+		endpoint:  endpointOf(resource),
 		devices:   devices,
 		unhealthy: map[string]bool{},
 		changed:   make(chan struct{}),

@@ -20,6 +20,8 @@ import (
 // Fleet is an expanded fleet file.
 type Fleet struct {
 	Nodes []Node `json:"nodes"`
+	// What the file says runs already: the lab starts empty.
+	Pods json.RawMessage `json:"pods"`
 	// Path of the fleet file it came from, for programs that read the file themselves.
 	Path string `json:"-"`
 }
@@ -36,37 +38,43 @@ type Node struct {
 
 // Kubelet holds the settings that decide an admission. Empty means the kubelet's own default.
 type Kubelet struct {
-	Version         string            `json:"version"`
-	TopologyPolicy  string            `json:"topologyManagerPolicy"`
-	TopologyScope   string            `json:"topologyManagerScope"`
-	TopologyOptions map[string]string `json:"topologyManagerPolicyOptions"`
-	CPUPolicy       string            `json:"cpuManagerPolicy"`
-	CPUOptions      map[string]string `json:"cpuManagerPolicyOptions"`
-	MemoryPolicy    string            `json:"memoryManagerPolicy"`
-	ReservedCPUs    string            `json:"reservedSystemCPUs"`
-	ReservedMemory  json.RawMessage   `json:"reservedMemory"` // as in the kubelet's configuration
-	KubeReserved    map[string]string `json:"kubeReserved"`
-	SystemReserved  map[string]string `json:"systemReserved"`
+	Version         string              `json:"version"`
+	TopologyPolicy  string              `json:"topologyManagerPolicy"`
+	TopologyScope   string              `json:"topologyManagerScope"`
+	TopologyOptions map[string]string   `json:"topologyManagerPolicyOptions"`
+	CPUPolicy       string              `json:"cpuManagerPolicy"`
+	CPUOptions      map[string]string   `json:"cpuManagerPolicyOptions"`
+	MemoryPolicy    string              `json:"memoryManagerPolicy"`
+	ReservedCPUs    string              `json:"reservedSystemCPUs"`
+	ReservedMemory  []MemoryReservation `json:"reservedMemory"`
+	KubeReserved    map[string]string   `json:"kubeReserved"`
+	SystemReserved  map[string]string   `json:"systemReserved"`
+	EvictionHard    map[string]string   `json:"evictionHard"`
+	FeatureGates    map[string]bool     `json:"featureGates"`
+}
+
+// MemoryReservation is one entry of reservedMemory, as in the kubelet's configuration.
+type MemoryReservation struct {
+	NUMANode int               `json:"numaNode"`
+	Limits   map[string]string `json:"limits"` // "memory", "hugepages-2Mi"
 }
 
 // NUMANode is one NUMA node of a machine.
 type NUMANode struct {
-	ID             int               `json:"id"`
-	CPUs           []int             `json:"cpus"`
-	ThreadsPerCore int               `json:"threadsPerCore"`
-	Cores          []Core            `json:"cores"` // instead of cpus
-	Socket         int               `json:"socket"`
-	ReservedCPUs   []int             `json:"reservedCpus"`
-	Memory         int64             `json:"memory"`    // bytes
-	Hugepages      map[string]uint64 `json:"hugepages"` // page size ("2Mi", "1Gi") to number of pages
-	Distances      []int             `json:"distances"` // to every NUMA node of the machine, by position
+	ID        int               `json:"id"`
+	Cores     []Core            `json:"cores"`
+	Memory    int64             `json:"memory"`    // bytes, huge pages included
+	Hugepages map[string]uint64 `json:"hugepages"` // page size ("2Mi", "1Gi") to number of pages
+	Distances []int             `json:"distances"` // to every NUMA node of the machine, by position
 }
 
-// Core is one physical core, where the machine is described core by core.
+// Core is one physical core.
 type Core struct {
 	Threads []int `json:"threads"`
 	Socket  int   `json:"socket"`
-	Uncore  int   `json:"uncore"`
+	// Uncore is the last-level cache that it shares with some other cores of its NUMA node; nil where
+	// the whole NUMA node shares one.
+	Uncore *int `json:"uncore,omitempty"`
 }
 
 // Device is one device as a device plugin lists it.
@@ -94,21 +102,13 @@ func (d Device) OnNUMA(id int) bool {
 	return false
 }
 
-// AllCores lists the physical cores of the NUMA node, however the file describes them.
-func (n NUMANode) AllCores() []Core {
-	if len(n.Cores) > 0 {
-		return n.Cores
+// CPUs lists the logical CPUs of the NUMA node, core by core.
+func (n NUMANode) CPUs() []int {
+	var cpus []int
+	for _, core := range n.Cores {
+		cpus = append(cpus, core.Threads...)
 	}
-	threads := n.ThreadsPerCore
-	if threads <= 0 {
-		threads = 1
-	}
-	var cores []Core
-	for i := 0; i < len(n.CPUs); i += threads {
-		end := min(i+threads, len(n.CPUs))
-		cores = append(cores, Core{Threads: n.CPUs[i:end], Socket: n.Socket})
-	}
-	return cores
+	return cpus
 }
 
 // ResourceNames lists the resources of the node's devices in order.
@@ -143,7 +143,10 @@ func Load(path, numafit string) (*Fleet, error) {
 		}
 	}
 	fleet := &Fleet{Path: absolute}
-	if err := json.Unmarshal(text, fleet); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	// A key that the lab does not know would be a machine that is not what the file says.
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(fleet); err != nil {
 		return nil, fmt.Errorf("expanded form of %s: %w", path, err)
 	}
 	return fleet, fleet.check()

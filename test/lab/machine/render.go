@@ -7,22 +7,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"numafit.io/test/lab/fleet"
 )
-
-// pageKinds are the huge page sizes of x86: the folder's name below sysfs and Kubernetes' name.
-var pageKinds = []struct {
-	folder string
-	name   string
-	bytes  uint64
-}{
-	{"hugepages-2048kB", "2Mi", 2 << 20},
-	{"hugepages-1048576kB", "1Gi", 1 << 30},
-}
 
 // kernelSettings are what a kubelet wants to see below /proc/sys, so that it sets nothing for the
 // whole machine.
@@ -45,15 +38,20 @@ func Render(node fleet.Node, dir string) error {
 	var cpus, numaIDs, withCPU []int
 	var memory uint64
 	coreID := 0
+	sharers := uncoreCPUs(node.NUMA)
+	pages := totalHugepages(node.NUMA)
 	for _, numa := range node.NUMA {
 		numaIDs = append(numaIDs, numa.ID)
 		memory += uint64(numa.Memory)
 		base := fmt.Sprintf("system/node/node%d/", numa.ID)
 		var own []int
-		for _, core := range numa.AllCores() {
+		for _, core := range numa.Cores {
 			for _, cpu := range core.Threads {
 				own = append(own, cpu)
 				renderCPU(out, cpu, coreID, core)
+				if core.Uncore != nil {
+					renderCache(out, cpu, *core.Uncore, sharers[*core.Uncore])
+				}
 				links[fmt.Sprintf("%scpu%d", base, cpu)] = fmt.Sprintf("../../cpu/cpu%d", cpu)
 				links[fmt.Sprintf("system/cpu/cpu%d/node%d", cpu, numa.ID)] =
 					fmt.Sprintf("../../node/node%d", numa.ID)
@@ -68,7 +66,9 @@ func Render(node fleet.Node, dir string) error {
 		out[base+"distance"] = distances(numa, node.NUMA)
 		out[base+"meminfo"] = fmt.Sprintf("Node %d MemTotal:       %d kB\nNode %d MemFree:        %d kB",
 			numa.ID, numa.Memory/1024, numa.ID, numa.Memory/1024)
-		renderHugepages(out, base+"hugepages/", numa.Hugepages)
+		if err := renderHugepages(out, base+"hugepages/", pages, numa.Hugepages); err != nil {
+			return err
+		}
 	}
 	for _, name := range []string{"online", "possible", "has_memory", "has_normal_memory"} {
 		out["system/node/"+name] = List(numaIDs)
@@ -77,12 +77,18 @@ func Render(node fleet.Node, dir string) error {
 	for _, name := range []string{"online", "possible", "present"} {
 		out["system/cpu/"+name] = List(cpus)
 	}
-	renderHugepages(out, "hugepages/", totalHugepages(node.NUMA))
+	if err := renderHugepages(out, "hugepages/", pages, pages); err != nil {
+		return err
+	}
 	out["meminfo"] = meminfo(memory)
 	out["cpuinfo"] = cpuinfo(node.NUMA)
 	out["machine-id"] = fmt.Sprintf("%032x", hash(node.Name))
 	for name, value := range kernelSettings {
 		out["sysctl/"+name] = value
+	}
+	// There with no page size, too: it is mounted.
+	if err := os.MkdirAll(filepath.Join(dir, "hugepages"), 0o755); err != nil {
+		return err
 	}
 	if err := out.write(dir); err != nil {
 		return err
@@ -104,13 +110,57 @@ func renderCPU(out files, cpu, coreID int, core fleet.Core) {
 	out[base+"core_cpus_list"] = List(core.Threads)
 }
 
-func renderHugepages(out files, base string, pages map[string]uint64) {
-	for _, kind := range pageKinds {
-		count := strconv.FormatUint(pages[kind.name], 10)
-		out[base+kind.folder+"/nr_hugepages"] = count
-		out[base+kind.folder+"/free_hugepages"] = count
-		out[base+kind.folder+"/surplus_hugepages"] = "0"
+// renderCache makes up the last-level cache of a part of a NUMA node.
+func renderCache(out files, cpu, id int, sharers []int) {
+	base := fmt.Sprintf("system/cpu/cpu%d/cache/index3/", cpu)
+	out[base+"id"] = strconv.Itoa(id)
+	out[base+"level"] = "3"
+	out[base+"type"] = "Unified"
+	out[base+"size"] = "32768K"
+	out[base+"shared_cpu_list"] = List(sharers)
+	out[base+"shared_cpu_map"] = cpuMap(sharers)
+}
+
+func uncoreCPUs(numas []fleet.NUMANode) map[int][]int {
+	sharers := map[int][]int{}
+	for _, numa := range numas {
+		for _, core := range numa.Cores {
+			if core.Uncore != nil {
+				sharers[*core.Uncore] = append(sharers[*core.Uncore], core.Threads...)
+			}
+		}
 	}
+	return sharers
+}
+
+// cpuMap writes a set of CPUs as the kernel's bit masks: 32 bits a word, the highest first.
+func cpuMap(cpus []int) string {
+	words := make([]uint32, slices.Max(cpus)/32+1)
+	for _, cpu := range cpus {
+		words[len(words)-1-cpu/32] |= 1 << (cpu % 32)
+	}
+	text := make([]string, len(words))
+	for i, word := range words {
+		text[i] = fmt.Sprintf("%08x", word)
+	}
+	return strings.Join(text, ",")
+}
+
+// renderHugepages writes a folder for every size of the machine: the kernel has all of them on every
+// NUMA node.
+func renderHugepages(out files, base string, sizes, pages map[string]uint64) error {
+	for size := range sizes {
+		quantity, err := resource.ParseQuantity(size)
+		if err != nil {
+			return fmt.Errorf("page size %q: %w", size, err)
+		}
+		folder := fmt.Sprintf("%shugepages-%dkB/", base, quantity.Value()/1024)
+		count := strconv.FormatUint(pages[size], 10)
+		out[folder+"nr_hugepages"] = count
+		out[folder+"free_hugepages"] = count
+		out[folder+"surplus_hugepages"] = "0"
+	}
+	return nil
 }
 
 func totalHugepages(numas []fleet.NUMANode) map[string]uint64 {
@@ -154,7 +204,7 @@ func cpuinfo(numas []fleet.NUMANode) string {
 	var text strings.Builder
 	coreID := 0
 	for _, numa := range numas {
-		for _, core := range numa.AllCores() {
+		for _, core := range numa.Cores {
 			for _, cpu := range core.Threads {
 				fmt.Fprintf(&text, "processor\t: %d\nvendor_id\t: GenuineIntel\ncpu MHz\t\t: 2000.000\n"+
 					"physical id\t: %d\ncore id\t\t: %d\n\n", cpu, core.Socket, coreID)
