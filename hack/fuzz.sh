@@ -19,12 +19,13 @@ fi
 # Seeds that other parts of the repository keep are taken from there, so that they never differ.
 seeds=build/fuzz/seeds
 rm -rf "$seeds"
-mkdir -p "$seeds"/fuzz_{case,extender_json,pod_json} build/fuzz/findings
+mkdir -p "$seeds"/fuzz_{case,extender_json,filter_args,pod_json} build/fuzz/findings
 for file in test/oracle/fixtures/*.json; do
   sed -n 's/^ *"case": \(.*\),$/\1/p' "$file" >"$seeds/fuzz_case/$(basename "$file")"
 done
 cp deploy/examples/pods/*.json "$seeds/fuzz_pod_json/"
-cp test/fuzz/corpus/fuzz_filter_args/* "$seeds/fuzz_extender_json/"
+cp test/extender/data/*.json "$seeds/fuzz_extender_json/"
+cp test/extender/data/*-{filter,prioritize}-*.json "$seeds/fuzz_filter_args/"
 [ -z "$(find "$seeds" -empty)" ] || { echo "fuzz: a seed is empty: $(find "$seeds" -empty)" >&2; exit 1; }
 
 run_one() {
