@@ -4,8 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "policy/mutation.h"
 
 namespace numafit::policy {
+
+bool Demand::MayHaveOwnCpusAndMemory() const {
+  const bool guaranteed = qos == QosClass::kGuaranteed ||
+                          (Mutated(Mutation::kQosIgnored) && qos == QosClass::kBurstable);
+  return guaranteed && (!pod_level_resources || Mutated(Mutation::kPodLevelIgnored));
+}
 
 bool IsComputeResource(std::string_view name) {
   return name == "cpu" || name == "memory" || name.starts_with("hugepages-");

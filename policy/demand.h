@@ -48,9 +48,7 @@ struct Demand {
 
   // Only Guaranteed Pods get CPUs and memory of their own (cpumanager's guaranteedCPUs,
   // memorymanager's Allocate).
-  [[nodiscard]] bool MayHaveOwnCpusAndMemory() const {
-    return qos == QosClass::kGuaranteed && !pod_level_resources;
-  }
+  [[nodiscard]] bool MayHaveOwnCpusAndMemory() const;
   // Equal text = every question has the same answer; names of containers do not matter.
   [[nodiscard]] std::string Fingerprint() const;
   // No container asks for a device resource.

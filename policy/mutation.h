@@ -23,6 +23,32 @@ enum class Mutation {
   kSharedDeviceOnce,     // shared-device-once: a device on several NUMA nodes counts on the first
   kEmptyTopologyIsNone,  // empty-topology-is-none: a topology without nodes is no topology
   kNoRoomIsDontCare,     // no-room-is-dont-care: an impossible resource is no preference
+  kCpuWidthOverFree,     // cpu-width-over-free: minimal width counts free CPUs only
+  kCpuReservedInHints,   // cpu-reserved-in-hints: reserved CPUs count toward hints
+  kCpuReuseAnywhere,     // cpu-reuse-anywhere: hints need not include what init containers left
+  kCpuFractionRoundsUp,  // cpu-fraction-rounds-up: 1500m is two CPUs of its own
+  kCpuFullestFirst,      // cpu-fullest-first: the NUMA node with the most free CPUs comes first
+  kCpuNoWholeCores,      // cpu-no-whole-cores: threads are picked one by one
+  kCpuSmtAnyNumber,      // cpu-smt-any-number: full-pcpus-only takes halves of cores
+  kCpuSmtCountsAll,  // cpu-smt-counts-all: full-pcpus-only counts siblings of reserved CPUs as free
+  kCpuStrictIgnored,     // cpu-strict-ignored: strict-cpu-reservation does nothing
+  kCpuSidecarLeaves,     // cpu-sidecar-leaves: any container's CPUs are used again
+  kCpuSocketNotWidened,  // cpu-socket-not-widened: align-by-socket stays on the affinity's NUMA
+                         // nodes
+  kCpuNotDistributed,    // cpu-not-distributed: distribute-cpus-across-numa does nothing
+  kCpuUncoreIgnored,     // cpu-uncore-ignored: prefer-align-cpus-by-uncorecache does nothing
+  kMemoryWidthOverFree,  // memory-width-over-free: minimal width counts free memory
+  kMemoryGroupsIgnored,  // memory-groups-ignored: hints may split and join groups of NUMA nodes
+  kMemoryNoRoomIsImpossible,  // memory-no-room-is-impossible: no hint is no way, not no preference
+  kMemoryExtendsFreely,       // memory-extends-freely: a wider hint need not be preferred
+  kMemoryGroupsUnchecked,     // memory-groups-unchecked: an allocation may join groups
+  kMemoryAnyoneLeaves,        // memory-anyone-leaves: any container's memory is used again
+  kMemoryGroupsLast,          // memory-groups-last: a group outlives its last block
+  kMemoryInitKeeps,  // memory-init-keeps: init containers' blocks are not shrunk by what is used
+                     // again
+  kMemoryWithHugepages,  // memory-with-hugepages: hugepages count as memory too
+  kPodLevelIgnored,      // pod-level-ignored: Pods with resources of their own get CPUs and memory
+  kQosIgnored,           // qos-ignored: Burstable Pods get CPUs and memory
 };
 
 struct MutationName {

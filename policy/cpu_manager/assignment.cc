@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "policy/cpu_manager/accumulator.h"
+#include "policy/mutation.h"
 
 namespace numafit::policy {
 namespace {
@@ -15,6 +16,9 @@ using CountedGroups = absl::InlinedVector<Counted, 16>;
 
 // Fewest free CPUs first, then the smaller number; appended to `order`.
 void AppendSorted(CountedGroups& groups, GroupOrder& order) {
+  if (Mutated(Mutation::kCpuFullestFirst)) {
+    for (Counted& group : groups) group.free = -group.free;
+  }
   // Insertion: groups are few and mostly in order.
   for (std::size_t i = 1; i < groups.size(); ++i) {
     const Counted group = groups[i];
@@ -164,6 +168,7 @@ void CpuAccumulator::TakeUncores() {
 }
 
 void CpuAccumulator::TakeFullCores() {
+  if (Mutated(Mutation::kCpuNoWholeCores)) return;
   const CpuSet before = available_;
   const int per_core = topology_.CpusPerCore();
   // Whole cores have equally many free CPUs, so within a parent they come by their ids.

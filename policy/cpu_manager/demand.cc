@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "policy/mutation.h"
+
 namespace numafit::policy {
 
 std::int64_t GuaranteedCpus(const CpuDemand& container) {
   constexpr std::int64_t kMilli = 1000;
-  if (!container.requests_cpu || container.milli % kMilli != 0) return 0;
+  if (!container.requests_cpu) return 0;
+  if (Mutated(Mutation::kCpuFractionRoundsUp)) return (container.milli + kMilli - 1) / kMilli;
+  if (container.milli % kMilli != 0) return 0;
   return container.milli / kMilli;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "policy/mutation.h"
 
 namespace numafit::policy {
 namespace {
@@ -12,8 +13,9 @@ AssignmentRules RulesOf(const CpuTopology& topology, const CpuManagerOptions& op
                         KubeletVersion version) {
   AssignmentRules rules;
   rules.spread = options.distribute_cpus_across_cores;
-  rules.prefer_uncore = options.prefer_align_cpus_by_uncorecache;
-  rules.distribute = options.distribute_cpus_across_numa;
+  rules.prefer_uncore =
+      options.prefer_align_cpus_by_uncorecache && !Mutated(Mutation::kCpuUncoreIgnored);
+  rules.distribute = options.distribute_cpus_across_numa && !Mutated(Mutation::kCpuNotDistributed);
   rules.group_size = options.full_pcpus_only ? topology.CpusPerCore() : 1;
   rules.capped_shares = version.DistributesCpusWithinSocket();
   rules.within_socket = options.align_by_socket && version.DistributesCpusWithinSocket();
@@ -27,6 +29,19 @@ CpuAllocation Failed(TakeFailure failure) {
                              : CpuAllocation::Outcome::kUnexpectedAdmissionError;
   allocation.failure = failure;
   return allocation;
+}
+
+// For the mutation alone: the width by the free CPUs.
+int WidthOf(const ResourceHints& hints, std::int64_t requested) {
+  absl::InlinedVector<std::int64_t, 8> free;
+  for (const ResourceHints::Supply& supply : hints.supplies) free.push_back(supply.units);
+  std::sort(free.rbegin(), free.rend());
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < free.size(); ++i) {
+    sum += free[i];
+    if (sum >= requested) return static_cast<int>(i) + 1;
+  }
+  return hints.nodes.count();
 }
 
 absl::Status Refuse(std::string_view why) {
@@ -85,13 +100,16 @@ absl::Status CpuManager::Reserve(const KubeletSettings& kubelet) {
     for (int i = 0; i < core.size; ++i) reserved_cores_.Add(topology_.threads(core)[i]);
   });
   initial_ = topology_.all();
-  if (options_.strict_cpu_reservation) initial_ -= reserved_;
+  if (options_.strict_cpu_reservation && !Mutated(Mutation::kCpuStrictIgnored)) {
+    initial_ -= reserved_;
+  }
   return absl::OkStatus();
 }
 
 ResourceHints CpuManager::Hints(const CpuSet& default_cpus, std::int64_t requested,
                                 const CpuSet& reusable) const {
   if (requested == 0) return {};
+  if (Mutated(Mutation::kCpuReservedInHints)) return HintsFor(default_cpus, reusable, requested);
   return HintsFor(default_cpus - reserved_, reusable, requested);
 }
 
@@ -115,13 +133,14 @@ ResourceHints CpuManager::HintsFor(const CpuSet& available, const CpuSet& reusab
     std::int64_t units = available.CountAnd(node.cpus);
     if (!reusable.empty()) {
       const int again = reusable.CountAnd(node.cpus);
-      if (again > 0) hints.must_touch.push_back(numa);
+      if (again > 0 && !Mutated(Mutation::kCpuReuseAnywhere)) hints.must_touch.push_back(numa);
       units += again;
     }
     if (units == 0) continue;
     hints.supplies.push_back({numa, units});
     all += units;
   }
+  if (Mutated(Mutation::kCpuWidthOverFree)) hints.preferred_width = WidthOf(hints, requested);
   // All NUMA nodes together are a hint if anything is.
   hints.kind = all >= requested ? ResourceHints::Kind::kMasks : ResourceHints::Kind::kImpossible;
   if (options_.align_by_socket) {
@@ -136,7 +155,10 @@ ResourceHints CpuManager::HintsFor(const CpuSet& available, const CpuSet& reusab
 
 bool CpuManager::MeetsSmtAlignment(const CpuSet& default_cpus, std::int64_t requested) const {
   if (!options_.full_pcpus_only) return true;
-  if (requested % topology_.CpusPerCore() != 0) return false;
+  if (requested % topology_.CpusPerCore() != 0 && !Mutated(Mutation::kCpuSmtAnyNumber)) {
+    return false;
+  }
+  if (Mutated(Mutation::kCpuSmtCountsAll)) return requested <= default_cpus.count();
   return requested <= default_cpus.count() - default_cpus.CountAnd(reserved_cores_);
 }
 
@@ -161,8 +183,9 @@ CpuAllocation CpuManager::Allocate(CpuSet& default_cpus, std::int64_t requested,
 Taken CpuManager::Take(const CpuSet& allocatable, std::int64_t requested,
                        std::optional<NumaMask> affinity) const {
   if (!affinity.has_value()) return TakeByTopology(topology_, allocatable, requested, rules_);
-  const CpuSet aligned = allocatable & (options_.align_by_socket ? topology_.InSocketsOf(*affinity)
-                                                                 : topology_.InNuma(*affinity));
+  const bool by_socket = options_.align_by_socket && !Mutated(Mutation::kCpuSocketNotWidened);
+  const CpuSet aligned =
+      allocatable & (by_socket ? topology_.InSocketsOf(*affinity) : topology_.InNuma(*affinity));
   Taken taken = TakeByTopology(topology_, aligned,
                                std::min<std::int64_t>(requested, aligned.count()), rules_);
   if (taken.failure != TakeFailure::kNone) return taken;
@@ -212,7 +235,7 @@ absl::Status CpuManager::CheckState(const CpuSet& default_cpus,
 }
 
 void UpdateReusableCpus(CpuSet& reusable, const CpuSet& cpus, bool is_init_container) {
-  if (is_init_container) {
+  if (is_init_container || Mutated(Mutation::kCpuSidecarLeaves)) {
     reusable |= cpus;
   } else {
     reusable -= cpus;

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "policy/memory_manager/memory_manager.h"
+#include "policy/mutation.h"
 
 namespace numafit::policy {
 namespace {
@@ -34,7 +35,7 @@ void MemoryManager::Take(MemoryState& state, NumaMask numa, int type, std::uint6
 }
 
 bool MemoryManager::ViolatesGroups(const MemoryState& state, NumaMask numa) const {
-  if (numa.count() == 1) return false;
+  if (numa.count() == 1 || Mutated(Mutation::kMemoryGroupsUnchecked)) return false;
   bool violates = false;
   numa.ForEach([&](int id) {
     const MemoryState::Node& node = state.nodes[position(id)];
@@ -86,7 +87,9 @@ Outcome MemoryManager::Place(const MemoryState& state, const MemoryRequests& req
     if (!RequestsMemory(requests)) return Outcome::kNoExtendedHint;
     const std::optional<Hint> found = FindBestHint(state, requests, reusable, numa);
     if (!found) return Outcome::kNoExtendedHint;
-    if (preferred && !found->preferred) return Outcome::kExtendedHintNotPreferred;
+    if (preferred && !found->preferred && !Mutated(Mutation::kMemoryExtendsFreely)) {
+      return Outcome::kExtendedHintNotPreferred;
+    }
     numa = *found->affinity;
   }
   return ViolatesGroups(state, numa) ? Outcome::kGroupViolation : Outcome::kAllocated;
@@ -149,6 +152,7 @@ MemoryRequests PodMemoryRequests(std::span<const ContainerMemoryRequests> contai
 }
 
 void ShrinkReusedBlocks(std::span<ContainerMemory> earlier, const MemoryBlocks& used) {
+  if (Mutated(Mutation::kMemoryInitKeeps)) return;
   for (const MemoryBlock& block : used) {
     std::uint64_t left = block.size;
     for (ContainerMemory& container : earlier) {

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "policy/memory_manager/memory_manager.h"
+#include "policy/mutation.h"
 #include "policy/numa_subsets.h"
 
 namespace numafit::policy {
@@ -43,6 +44,7 @@ class Groups {
     }
   }
   [[nodiscard]] bool Allow(std::uint64_t set, NumaMask mask) const {
+    if (Mutated(Mutation::kMemoryGroupsIgnored)) return true;
     if ((set & (set - 1)) == 0) return (set & in_group_) == 0;
     if ((set & used_alone_) != 0) return false;
     for (std::uint64_t rest = set & used_in_group_; rest != 0; rest &= rest - 1) {
@@ -90,8 +92,9 @@ int MemoryManager::ForEachHint(const MemoryState& state, const MemoryRequests& r
   std::uint64_t width = nodes;
   for (std::uint64_t set = 1; set < end; ++set) {
     if (too_small[set] != 0) continue;
-    width = std::min(width, counts[set]);
+    if (!Mutated(Mutation::kMemoryWidthOverFree)) width = std::min(width, counts[set]);
     if (too_full[set] != 0) continue;
+    width = std::min(width, counts[set]);
     const NumaMask mask = numbered_like_ids ? NumaMask::FromBits(set) : subsets.Expand(set);
     if (groups.Allow(set, mask)) visit(mask, static_cast<int>(counts[set]));
   }
@@ -120,7 +123,12 @@ MemoryHints MemoryManager::Hints(const MemoryState& state, const MemoryRequests&
   hints.listed.reserve((std::size_t{1} << std::min<std::size_t>(ids_.size(), 8)) - 1);
   const int width = ForEachHint(state, requests, reusable,
                                 [&](NumaMask mask, int) { hints.listed.push_back(mask); });
-  if (hints.listed.empty()) return result;
+  if (hints.listed.empty()) {
+    if (Mutated(Mutation::kMemoryNoRoomIsImpossible)) {
+      hints.kind = ResourceHints::Kind::kImpossible;
+    }
+    return result;
+  }
   hints.preferred_width = width;
   hints.kind = ResourceHints::Kind::kMasks;
   hints.nodes = numa_;

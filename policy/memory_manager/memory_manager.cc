@@ -7,6 +7,7 @@
 #include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "policy/mutation.h"
 
 namespace numafit::policy {
 namespace {
@@ -111,7 +112,7 @@ absl::StatusOr<MemoryManager> MemoryManager::Create(
       manager.numa_of_type_[type].add(id);
       manager.allocatable_[memory_at + type] =
           pages->second - reserved_of[{id, manager.types_[type]}];
-      memory -= pages->second;
+      if (!Mutated(Mutation::kMemoryWithHugepages)) memory -= pages->second;
     }
     manager.allocatable_[memory_at] = memory;
   }
@@ -134,7 +135,9 @@ void MemoryManager::Release(MemoryState& state, std::span<const MemoryBlock> blo
     std::uint64_t left = block.size;
     block.numa.ForEach([&](int id) {
       MemoryState::Node& node = state.nodes[position(id)];
-      if (--node.assignments == 0) node.cells = NumaMask::Of(id);
+      if (--node.assignments == 0 && !Mutated(Mutation::kMemoryGroupsLast)) {
+        node.cells = NumaMask::Of(id);
+      }
       MemoryState::Amount& amount = state.at(position(id), block.type);
       const std::uint64_t released = std::min(left, amount.reserved);
       amount.free += released;

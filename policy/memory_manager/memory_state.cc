@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/mutation.h"
+
 namespace numafit::policy {
 
 void MemoryRequests::Add(int type, std::int64_t bytes) {
@@ -23,7 +25,7 @@ void ReusableMemory::Update(const MemoryBlocks& blocks, bool is_regular_init) {
     const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const MemoryBlock& e) {
       return e.numa == block.numa && e.type == block.type;
     });
-    if (!is_regular_init) {
+    if (!is_regular_init && !Mutated(Mutation::kMemoryAnyoneLeaves)) {
       if (entry != entries_.end()) entry->size -= std::min(entry->size, block.size);
     } else if (entry == entries_.end()) {
       entries_.push_back(block);
