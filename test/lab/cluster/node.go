@@ -309,6 +309,11 @@ func (n *Node) addManagers(config map[string]any) {
 			config[key] = value
 		}
 	}
+	if kubelet.CPUPolicy == "static" {
+		// Every so often the CPU manager drops what Pods had that are gone. Admission does that first anyway,
+		// and a state file that only admission changes can be compared with.
+		config["cpuManagerReconcilePeriod"] = "1h"
+	}
 	maps.Copy(config["featureGates"].(map[string]bool), kubelet.FeatureGates)
 	if len(kubelet.ReservedMemory) > 0 {
 		config["reservedMemory"] = kubelet.ReservedMemory

@@ -23,7 +23,7 @@ func (n *Node) PodResources(ctx context.Context) ([]*podresources.PodResources, 
 		return nil, err
 	}
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	list, err := podresources.NewPodResourcesListerClient(connection).
 		List(ctx, &podresources.ListPodResourcesRequest{}, grpc.WaitForReady(true))
