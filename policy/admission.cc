@@ -39,26 +39,33 @@ bool Refuses(const MergeResult& merged) {
 }  // namespace
 
 Admission::Admission(const Topology& topology, const Usage& usage, const Demand& demand,
-                     absl::FunctionRef<bool(const Outcome&)> visit)
+                     absl::FunctionRef<bool(const Outcome&)> visit,
+                     std::span<const HeldContainer> held)
     : topology_(topology),
       usage_(usage),
       demand_(demand),
       visit_(visit),
+      held_(held),
       requests_(ContainerRequestsOf(topology, demand)),
       devices_(usage) {
-  if (HasBooks()) books_.compute = usage.compute();
+  if (!HasBooks()) return;
+  books_.compute = usage.compute();
+  for (const HeldContainer& container : held_) {
+    books_.pod_cpus |= container.cpus;
+    books_.pod_memory.push_back(container.memory);
+  }
 }
 
 void Admission::Run() {
   if (PodScope()) {
     const Requests pod = PodRequestsOf(topology_, demand_, requests_);
-    pod_merge_ = Ask(pod, /*use_reusable=*/false);
+    pod_merge_ = Ask(pod, std::nullopt);
     if (panics_) {
       Refuse(0, RefusalReason::kPanic, "memory");
       return;
     }
     if (Refuses(pod_merge_)) {
-      Refuse(0, RefusalReason::kTopologyAffinityError, InTheWay(pod, false));
+      Refuse(0, RefusalReason::kTopologyAffinityError, InTheWay(pod, std::nullopt));
       return;
     }
   }
@@ -70,42 +77,54 @@ bool Admission::PodScope() const {
          topology_.kubelet().scope == TopologyScope::kPod;
 }
 
-Admission::HintsOfAll Admission::Hints(const Requests& requests, bool use_reusable,
+Admission::HintsOfAll Admission::Hints(const Requests& requests, Asker asker,
                                        std::vector<std::string>* names) {
   HintsOfAll hints;
   for (const DeviceRequest& request : requests.devices) {
-    hints.push_back(DeviceHints(topology_, devices_, request, use_reusable));
+    hints.push_back(DeviceHints(topology_, devices_, request, /*use_reusable=*/asker.has_value()));
     if (names != nullptr) {
       names->push_back(topology_.pools()[static_cast<std::size_t>(request.pool)].resource);
     }
   }
   if (requests.cpus != 0) {
-    if (!topology_.cpu_manager()->TractableHints()) intractable_ = true;
-    hints.push_back(topology_.cpu_manager()->Hints(books_.compute.default_cpus, requests.cpus,
-                                                   books_.reusable_cpus));
+    hints.push_back(CpuHints(requests.cpus, asker));
     if (names != nullptr) names->emplace_back("cpu");
   }
   if (requests.asks_memory) {
-    MemoryHints memory = topology_.memory_manager()->Hints(books_.compute.memory, requests.memory,
-                                                           books_.reusable_memory);
-    if (memory.outcome == MemoryHints::Outcome::kIntractable) intractable_ = true;
-    if (memory.outcome == MemoryHints::Outcome::kPanics) panics_ = true;
-    hints.push_back(std::move(memory.hints));
+    hints.push_back(HintsOfAskersMemory(requests.memory, asker));
     if (names != nullptr) names->emplace_back("memory");
   }
   return hints;
 }
 
-MergeResult Admission::Ask(const Requests& requests, bool use_reusable) {
+ResourceHints Admission::CpuHints(std::int64_t requested, Asker asker) {
+  if (!topology_.cpu_manager()->TractableHints()) intractable_ = true;
+  if (std::optional<ResourceHints> held = HeldCpuHints(requested, asker)) return *std::move(held);
+  return topology_.cpu_manager()->Hints(books_.compute.default_cpus, requested,
+                                        books_.reusable_cpus);
+}
+
+ResourceHints Admission::HintsOfAskersMemory(const MemoryRequests& requests, Asker asker) {
+  if (std::optional<ResourceHints> held = HeldMemoryHints(requests, asker)) {
+    return *std::move(held);
+  }
+  MemoryHints memory =
+      topology_.memory_manager()->Hints(books_.compute.memory, requests, books_.reusable_memory);
+  if (memory.outcome == MemoryHints::Outcome::kIntractable) intractable_ = true;
+  if (memory.outcome == MemoryHints::Outcome::kPanics) panics_ = true;
+  return std::move(memory.hints);
+}
+
+MergeResult Admission::Ask(const Requests& requests, Asker asker) {
   if (topology_.kubelet().policy == TopologyPolicy::kNone) return MergeNone();
-  MergeResult result = Merge(topology_, Hints(requests, use_reusable, nullptr));
+  MergeResult result = Merge(topology_, Hints(requests, asker, nullptr));
   if (result.intractable) intractable_ = true;
   return result;
 }
 
-std::string Admission::InTheWay(const Requests& requests, bool use_reusable) {
+std::string Admission::InTheWay(const Requests& requests, Asker asker) {
   std::vector<std::string> names;
-  const HintsOfAll hints = Hints(requests, use_reusable, &names);
+  const HintsOfAll hints = Hints(requests, asker, &names);
   for (std::size_t i = 0; i < hints.size(); ++i) {
     if (hints[i].kind == ResourceHints::Kind::kImpossible ||
         Refuses(Merge(topology_, {&hints[i], 1}))) {
@@ -122,13 +141,13 @@ bool Admission::Container(std::size_t index) {
       topology_.kubelet().policy != TopologyPolicy::kNone) {
     asked_after_choice_ = true;
   }
-  const MergeResult merged = Ask(requests_[index], /*use_reusable=*/true);
+  const MergeResult merged = Ask(requests_[index], index);
   if (panics_) {
     panics_ = false;
     return Refuse(index, RefusalReason::kPanic, "memory");
   }
   if (Refuses(merged)) {
-    return Refuse(index, RefusalReason::kTopologyAffinityError, InTheWay(requests_[index], true));
+    return Refuse(index, RefusalReason::kTopologyAffinityError, InTheWay(requests_[index], index));
   }
   return Allocate(index, merged.hint);
 }
@@ -136,6 +155,7 @@ bool Admission::Container(std::size_t index) {
 bool Admission::Allocate(std::size_t index, const Hint& hint) {
   Plans plans;
   for (const DeviceRequest& request : requests_[index].devices) {
+    if (Runs(index)) break;  // it can only be because it has its devices
     plans.push_back(PlanAllocation(topology_, devices_, request, hint.affinity));
     if (!plans.back().possible) {
       const auto& pool = topology_.pools()[static_cast<std::size_t>(request.pool)];
@@ -169,6 +189,7 @@ Admission::Refusal Admission::AllocateCpus(std::size_t index, const Hint& hint,
                                            ContainerAllocation& allocation) {
   const std::int64_t count = requests_[index].cpus;
   if (count == 0) return {};
+  if (Readmits() && !held_[index].cpus.empty()) return KeepCpus(index, allocation);
   const CpuManager& manager = *topology_.cpu_manager();
   CpuAllocation cpus =
       manager.Allocate(books_.compute.default_cpus, count, hint.affinity, books_.reusable_cpus);
@@ -192,6 +213,10 @@ Admission::Refusal Admission::AllocateCpus(std::size_t index, const Hint& hint,
 Admission::Refusal Admission::AllocateMemory(std::size_t index, const Hint& hint,
                                              ContainerAllocation& allocation) {
   if (!requests_[index].asks_memory) return {};
+  if (Readmits() && held_[index].memory.held) {
+    KeepMemory(index, allocation);
+    return {};
+  }
   MemoryAllocation memory = topology_.memory_manager()->Allocate(
       books_.compute.memory, requests_[index].memory, hint, books_.reusable_memory, IsInit(index));
   switch (memory.outcome) {
@@ -205,8 +230,8 @@ Admission::Refusal Admission::AllocateMemory(std::size_t index, const Hint& hint
     default:
       return {RefusalReason::kUnexpectedAdmissionError, "memory"};
   }
-  ShrinkReusedBlocks({books_.pod_memory.data(), books_.pod_memory.size()}, memory.blocks);
-  ContainerMemory& entry = books_.pod_memory.emplace_back();
+  ShrinkReusedBlocks({books_.pod_memory.data(), index}, memory.blocks);
+  ContainerMemory& entry = Readmits() ? books_.pod_memory[index] : books_.pod_memory.emplace_back();
   entry.kind = demand_.containers[index].kind;
   entry.held = memory.held;
   entry.blocks = memory.blocks;
@@ -304,6 +329,7 @@ bool Admission::Emit(RefusalReason reason, int refused_container,
     if (holds_memory) outcome.held.memory = books_.pod_memory;
     outcome.compute = books_.compute;
   }
+  if (Readmits() && !outcome.admitted) AddWhatIsHeld(outcome);
   return visit_(outcome);
 }
 

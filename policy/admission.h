@@ -1,6 +1,10 @@
-// One admission, played through. Used by admit.cc alone; the contract is admit.h.
+// One admission, played through. Used by admit.cc and readmission.cc alone; the contracts are
+// admit.h and readmission.h.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,6 +16,7 @@
 #include "policy/demand.h"
 #include "policy/device_manager/allocation.h"
 #include "policy/device_manager/state.h"
+#include "policy/readmission.h"
 #include "policy/requests.h"
 #include "policy/topology.h"
 #include "policy/topology_manager/merge.h"
@@ -21,11 +26,13 @@ namespace numafit::policy {
 
 // Walks the containers in kubelet order, and every pick of devices that the kubelet may make.
 // Hint providers and allocations are those of pkg/kubelet/cm/container_manager_linux.go, in its
-// order: devices, CPUs, memory. A view: all arguments must outlive it.
+// order: devices, CPUs, memory. With `held`, one per container, the Pod is admitted again by a
+// kubelet that has restarted. A view: all arguments must outlive it.
 class Admission {
  public:
   Admission(const Topology& topology, const Usage& usage, const Demand& demand,
-            absl::FunctionRef<bool(const Outcome&)> visit);
+            absl::FunctionRef<bool(const Outcome&)> visit,
+            std::span<const HeldContainer> held = {});
 
   void Run();
 
@@ -44,7 +51,8 @@ class Admission {
     CpuSet reusable_cpus;
     CpuSet pod_cpus;
     ReusableMemory reusable_memory;
-    std::vector<ContainerMemory> pod_memory;  // of the containers so far
+    // Of the containers so far; when they are admitted again, of all.
+    std::vector<ContainerMemory> pod_memory;
   };
   struct Refusal {
     RefusalReason reason = RefusalReason::kNone;
@@ -55,11 +63,17 @@ class Admission {
   [[nodiscard]] bool HasBooks() const {
     return topology_.cpu_manager() != nullptr || topology_.memory_manager() != nullptr;
   }
+  [[nodiscard]] bool Readmits() const { return !held_.empty(); }
+
+  // Who asks: a container, or (nullopt) the Pod as a whole.
+  using Asker = std::optional<std::size_t>;
   // `names` gets the resource of each entry.
-  HintsOfAll Hints(const Requests& requests, bool use_reusable, std::vector<std::string>* names);
-  MergeResult Ask(const Requests& requests, bool use_reusable);
+  HintsOfAll Hints(const Requests& requests, Asker asker, std::vector<std::string>* names);
+  ResourceHints CpuHints(std::int64_t requested, Asker asker);
+  ResourceHints HintsOfAskersMemory(const MemoryRequests& requests, Asker asker);
+  MergeResult Ask(const Requests& requests, Asker asker);
   // The resource that alone explains the refusal, if one does.
-  std::string InTheWay(const Requests& requests, bool use_reusable);
+  std::string InTheWay(const Requests& requests, Asker asker);
 
   // The methods below return false when the visitor wants no more.
   bool Container(std::size_t index);
@@ -71,6 +85,17 @@ class Admission {
 
   Refusal AllocateCpus(std::size_t index, const Hint& hint, ContainerAllocation& allocation);
   Refusal AllocateMemory(std::size_t index, const Hint& hint, ContainerAllocation& allocation);
+
+  // Readmission: what follows from what containers have; nullopt where the asker has nothing.
+  [[nodiscard]] std::optional<ResourceHints> HeldCpuHints(std::int64_t requested,
+                                                          Asker asker) const;
+  [[nodiscard]] std::optional<ResourceHints> HeldMemoryHints(const MemoryRequests& requests,
+                                                             Asker asker) const;
+  [[nodiscard]] bool Runs(std::size_t index) const { return Readmits() && held_[index].runs; }
+  Refusal KeepCpus(std::size_t index, ContainerAllocation& allocation);
+  void KeepMemory(std::size_t index, ContainerAllocation& allocation);
+  // A refused Pod still has what its containers had.
+  void AddWhatIsHeld(Outcome& outcome) const;
 
   template <typename Split>
   void GiveSplit(std::size_t index, const AllocationPlan& plan, const Split& split, int sign,
@@ -88,6 +113,7 @@ class Admission {
   const Usage& usage_;
   const Demand& demand_;
   absl::FunctionRef<bool(const Outcome&)> visit_;
+  std::span<const HeldContainer> held_;
 
   RequestsOfContainers requests_;
   MergeResult pod_merge_;

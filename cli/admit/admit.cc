@@ -16,7 +16,7 @@ absl::Status Answer(const Case& replayed, Json& answer) {
   Replay replay(replayed);
   if (absl::Status status = replay.Start(); !status.ok()) return status;
   Json steps = Json::array();
-  for (std::size_t i = 0; i < replayed.steps.size(); ++i) {
+  for (std::size_t i = 0; i < replayed.steps.size() && !replay.ended(); ++i) {
     Json step;
     if (absl::Status status = replay.Play(replayed.steps[i], step); !status.ok()) {
       return {status.code(), "steps[" + std::to_string(i) + "]: " + std::string(status.message())};

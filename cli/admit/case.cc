@@ -387,15 +387,16 @@ class StepReader {
         {"admit", "observed", "remove", "start", "devices", "disconnect", "prefer", "restart"});
     const std::size_t keys = node.value().size();
     if (keys != (node.value().contains("observed") ? 2U : 1U)) {
-      Fail(node.path(), "one of admit, remove, start, devices, disconnect, prefer is wanted");
+      Fail(node.path(),
+           "one of admit, remove, start, devices, disconnect, prefer, restart is wanted");
     }
     CaseStep step;
     if (node.Has("admit")) {
       ReadAdmit(node, step);
     } else if (node.Has("restart")) {
-      throw CaseError{node.path() + ".restart: cannot be judged yet", /*unimplemented=*/true};
+      ReadRestart(node, step);
     } else if (node.value().contains("observed") && !node.Has("start")) {
-      Fail(node.path(), "observed stands only beside admit and start");
+      Fail(node.path(), "observed stands only beside admit, start and restart");
     } else if (node.Has("remove")) {
       step.kind = CaseStep::Kind::kRemove;
       step.name = KnownPod(node.At("remove"));
@@ -424,6 +425,19 @@ class StepReader {
   }
 
  private:
+  void ReadRestart(const Node& node, CaseStep& step) const {
+    step.kind = CaseStep::Kind::kRestart;
+    if (!node.At("restart").Bool()) Fail(node.path() + ".restart", "true is wanted");
+    if (!node.Has("observed")) return;
+    const Node seen = node.At("observed");
+    CaseObserved& observed = step.observed.emplace();
+    ReadBooks(seen, observed);
+    if (!seen.Has("readmitted")) return;
+    for (const Node& item : seen.At("readmitted").Items()) {
+      observed.readmitted.emplace_back(KnownPod(item.At("pod")), ReadObserved(item));
+    }
+  }
+
   void ReadAdmit(const Node& node, CaseStep& step) {
     step.kind = CaseStep::Kind::kAdmit;
     step.pod = ReadPod(node.At("admit"));

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -62,20 +63,22 @@ struct CaseMemoryNode {
   std::map<std::string, std::uint64_t> free;
 };
 
-// What a real kubelet did with a Pod, or what its books said after a step.
+// What a real kubelet did with a Pod, or with all of them in a restart, or what its books said
+// after a step.
 struct CaseObserved {
   bool admitted = false;
   std::map<std::string, CaseHolding> containers;  // of an admitted Pod
   std::map<std::string, CaseHolding> left;        // of a refused one
   std::optional<policy::CpuSet> default_cpus;
   std::optional<std::vector<CaseMemoryNode>> memory_state;
+  std::vector<std::pair<std::string, CaseObserved>> readmitted;  // by name of the Pod
 };
 
 struct CaseStep {
-  enum class Kind { kAdmit, kRemove, kStart, kDevices, kDisconnect, kPrefer };
+  enum class Kind { kAdmit, kRemove, kStart, kDevices, kDisconnect, kPrefer, kRestart };
   Kind kind = Kind::kStart;
   CasePod pod;                           // admit
-  std::optional<CaseObserved> observed;  // admit, start
+  std::optional<CaseObserved> observed;  // admit, start, restart
   std::string name;                      // remove, start: the Pod; disconnect: the resource
   DevicesByResource devices;             // devices
   OrderByResource prefer;                // prefer

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/admit/pod_demand.h"
 #include "nlohmann/json.hpp"
 #include "policy/memory_manager/memory_manager.h"
 #include "policy/memory_manager/release_orders.h"
@@ -15,67 +16,6 @@ using Json = nlohmann::ordered_json;
 constexpr int kMaxOutcomesOfAWorld = 512;
 // Of one admission in all worlds together.
 constexpr std::size_t kMaxOutcomes = 4096;
-
-policy::ContainerDemand::Kind KindOf(CaseContainer::Kind kind) {
-  switch (kind) {
-    case CaseContainer::Kind::kInit:
-      return policy::ContainerDemand::Kind::kInit;
-    case CaseContainer::Kind::kSidecar:
-      return policy::ContainerDemand::Kind::kSidecar;
-    case CaseContainer::Kind::kApp:
-      break;
-  }
-  return policy::ContainerDemand::Kind::kApp;
-}
-
-policy::Demand DemandOf(const CasePod& pod) {
-  policy::Demand demand;
-  for (const CaseContainer& container : pod.containers) {
-    policy::ContainerDemand& out = demand.containers.emplace_back();
-    out.name = container.name;
-    out.kind = KindOf(container.kind);
-    out.devices = container.limits;
-    out.requests = container.compute_requests;
-  }
-  demand.qos = pod.qos;
-  demand.pod_level_resources = pod.pod_level_resources;
-  return demand;
-}
-
-void AddKind(policy::DeviceHolding& kinds, int kind, int count) {
-  const auto at = std::lower_bound(
-      kinds.begin(), kinds.end(), kind,
-      [](const policy::ClassCount& k, int wanted) { return k.class_index < wanted; });
-  if (at != kinds.end() && at->class_index == kind) {
-    at->count += count;
-  } else {
-    kinds.insert(at, {kind, count});
-  }
-}
-
-// Everything that the containers have got, as one holding.
-policy::CpuSet CpusOf(const std::map<std::string, CaseHolding>& containers) {
-  policy::CpuSet cpus;
-  for (const auto& [name, holding] : containers) cpus |= holding.cpus;
-  return cpus;
-}
-
-policy::NumaMask MaskOf(const std::vector<int>& ids) {
-  policy::NumaMask mask;
-  for (const int id : ids) mask.add(id);
-  return mask;
-}
-
-policy::MemoryBlocks BlocksOf(const policy::MemoryManager& manager,
-                              const std::vector<CaseMemoryBlock>& written) {
-  policy::MemoryBlocks blocks;
-  for (const CaseMemoryBlock& block : written) {
-    blocks.push_back(
-        {.numa = MaskOf(block.numa), .type = manager.FindType(block.type), .size = block.size});
-  }
-  std::sort(blocks.begin(), blocks.end());
-  return blocks;
-}
 
 }  // namespace
 
@@ -124,8 +64,8 @@ absl::Status Replay::Rebuild() {
 
 policy::Usage Replay::UsageOf(const World& world) const {
   policy::Usage usage(*topology_);
-  for (const auto& [pod, holding] : world.pods) {
-    for (const policy::ClassCount& item : holding.devices) {
+  for (const auto& [name, pod] : world.pods) {
+    for (const policy::ClassCount& item : pod.holding.devices) {
       // A device that is held but no longer listed is out of the kubelet's sight.
       const auto at = class_of_kind_.find(item.class_index);
       if (at != class_of_kind_.end()) usage.Add({{at->second, item.count}});
@@ -138,7 +78,7 @@ policy::Usage Replay::UsageOf(const World& world) const {
 Replay::Kinds Replay::KindsOf(const policy::DeviceHolding& holding) const {
   Kinds kinds;
   for (const policy::ClassCount& item : holding) {
-    AddKind(kinds, kind_of_class_[static_cast<std::size_t>(item.class_index)], item.count);
+    AddCount(kinds, kind_of_class_[static_cast<std::size_t>(item.class_index)], item.count);
   }
   return kinds;
 }
@@ -147,7 +87,10 @@ absl::Status Replay::Play(const CaseStep& step, Json& answer) {
   answer = Json::object();
   switch (step.kind) {
     case CaseStep::Kind::kAdmit:
+      known_pods_[step.pod.name] = {++admissions_, &step.pod};
       return Admit(step, answer);
+    case CaseStep::Kind::kRestart:
+      return Restart(step, answer);
     case CaseStep::Kind::kRemove:
       Remove(step.name);
       return absl::OkStatus();
@@ -185,14 +128,16 @@ void Replay::Lose(const std::string& pod) {
 // depends on what happened, and is known when nobody has any.
 void Replay::Find() {
   if (!lost_pods_.empty()) return;
-  const bool nobody = std::all_of(worlds_.begin(), worlds_.end(),
-                                  [](const World& world) { return world.pods.empty(); });
+  const bool nobody = std::all_of(worlds_.begin(), worlds_.end(), [](const World& world) {
+    return std::all_of(world.pods.begin(), world.pods.end(),
+                       [](const auto& pod) { return pod.second.holding.empty(); });
+  });
   if (topology_->memory_manager() != nullptr && !nobody) return;
   std::set<World> found;
   for (World world : worlds_) {
     world.leaving.clear();
     world.compute = topology_->initial_compute();
-    for (const auto& [pod, holding] : world.pods) world.compute.default_cpus -= holding.cpus;
+    for (const auto& [name, pod] : world.pods) world.compute.default_cpus -= pod.holding.cpus;
     found.insert(std::move(world));
   }
   worlds_ = std::move(found);
@@ -203,8 +148,9 @@ absl::Status Replay::Start(const CaseStep& step, Json& answer) {
   std::set<World> after;
   for (World world : worlds_) {
     const auto pod = world.pods.find(step.name);
+    if (pod != world.pods.end()) pod->second.started = true;
     if (pod != world.pods.end() && topology_->memory_manager() != nullptr) {
-      std::vector<policy::ContainerMemory>& containers = pod->second.memory;
+      std::vector<policy::ContainerMemory>& containers = pod->second.holding.memory;
       for (std::size_t i = 0; i < containers.size(); ++i) {
         topology_->memory_manager()->StartContainer(world.compute.memory, containers, i);
       }
@@ -218,7 +164,6 @@ absl::Status Replay::Start(const CaseStep& step, Json& answer) {
     WriteBooks(worlds, answer);
   }
   if (!step.observed) return absl::OkStatus();
-  if (absl::Status status = CheckObserved(step); !status.ok()) return status;
   std::set<World> agreeing;
   for (const World& world : worlds_) {
     if (BooksAreObserved(*step.observed, world)) agreeing.insert(world);
@@ -280,8 +225,7 @@ void Replay::KeepUntidied(const World& before, const policy::Outcome& outcome, W
   std::sort(after.leaving.begin(), after.leaving.end());
 }
 
-Replay::Branch Replay::BranchOf(const World& before, const World& world,
-                                const policy::Outcome& outcome, const CaseStep& step) const {
+Replay::Branch Replay::BranchOf(const World& world, const policy::Outcome& outcome) const {
   Branch branch;
   branch.admitted = outcome.admitted;
   branch.reason = outcome.reason;
@@ -295,75 +239,31 @@ Replay::Branch Replay::BranchOf(const World& before, const World& world,
   if (topology_->cpu_manager() != nullptr || topology_->memory_manager() != nullptr) {
     branch.after.compute = outcome.compute;
   }
-  policy::Holding held = outcome.held;
-  held.devices = KindsOf(outcome.held.devices);
-  if (!outcome.admitted) {
-    AddLeaving(branch.after, std::move(held));
-    KeepUntidied(before, outcome, branch.after);
-  } else if (!held.empty()) {
-    branch.after.pods[step.pod.name] = std::move(held);
-  }
   return branch;
 }
 
-bool Replay::HoldsObserved(const CaseHolding& observed, const Given& given) const {
-  if (observed.cpus != given.allocation.cpus) return false;
-  if (topology_->memory_manager() == nullptr) return observed.memory.empty();
-  return BlocksOf(*topology_->memory_manager(), observed.memory) == given.memory;
+ActivePod Replay::PodAfter(const policy::Outcome& outcome) const {
+  ActivePod pod;
+  pod.holding = outcome.held;
+  pod.holding.devices = KindsOf(outcome.held.devices);
+  if (pod.holding.cpus.empty()) return pod;
+  for (const policy::ContainerAllocation& container : outcome.containers) {
+    pod.cpus.push_back(container.cpus);
+  }
+  return pod;
 }
 
-bool Replay::IsObserved(const CaseStep& step, const Branch& branch) const {
-  const CaseObserved& observed = *step.observed;
-  if (branch.admitted != observed.admitted) return false;
-  const std::map<std::string, CaseHolding>& containers =
-      observed.admitted ? observed.containers : observed.left;
-  for (std::size_t i = 0; i < step.pod.containers.size(); ++i) {
-    const auto container = containers.find(step.pod.containers[i].name);
-    const CaseHolding holding = container != containers.end() ? container->second : CaseHolding{};
-    const Given given = i < branch.given.size() ? branch.given[i] : Given{};
-    if (!HoldsObserved(holding, given)) return false;
-    if (!observed.admitted) continue;
-    Kinds seen;
-    for (const auto& [resource, ids] : holding.devices) {
-      for (const std::string& id : ids) AddKind(seen, kinds_.Find(resource, id), 1);
-    }
-    if (seen != given.devices) return false;
+Replay::Branch Replay::BranchOf(const World& before, const World& world,
+                                const policy::Outcome& outcome, const CaseStep& step) const {
+  Branch branch = BranchOf(world, outcome);
+  ActivePod pod = PodAfter(outcome);
+  if (outcome.admitted) {
+    branch.after.pods[step.pod.name] = std::move(pod);
+  } else {
+    AddLeaving(branch.after, std::move(pod.holding));
+    KeepUntidied(before, outcome, branch.after);
   }
-  return BooksAreObserved(observed, branch.after);
-}
-
-bool Replay::BooksAreObserved(const CaseObserved& observed, const World& world) const {
-  if (observed.default_cpus && topology_->cpu_manager() != nullptr &&
-      *observed.default_cpus != world.compute.default_cpus) {
-    return false;
-  }
-  if (!observed.memory_state || topology_->memory_manager() == nullptr) return true;
-  World imposed = world;
-  ImposeBooks(observed, imposed);
-  return imposed.compute.memory == world.compute.memory;
-}
-
-void Replay::ImposeBooks(const CaseObserved& observed, World& world) const {
-  if (observed.default_cpus && topology_->cpu_manager() != nullptr) {
-    world.compute.default_cpus = *observed.default_cpus;
-  }
-  const policy::MemoryManager* manager = topology_->memory_manager();
-  if (!observed.memory_state || manager == nullptr) return;
-  policy::MemoryState& state = world.compute.memory;
-  for (const CaseMemoryNode& node : *observed.memory_state) {
-    const std::span<const int> ids = manager->numa_ids();
-    const auto at = std::find(ids.begin(), ids.end(), node.numa);
-    if (at == ids.end()) continue;
-    const auto position = static_cast<std::size_t>(at - ids.begin());
-    state.nodes[position].assignments = node.assignments;
-    state.nodes[position].cells = MaskOf(node.cells);
-    for (const auto& [name, free] : node.free) {
-      const int type = manager->FindType(name);
-      if (type < 0) continue;
-      state.at(position, type) = {.free = free,
-                                  .reserved = manager->allocatable(position, type) - free};
-    }
-  }
+  return branch;
 }
 
 void Replay::Collect(const World& before, const World& world, const policy::AdmitResult& result,
@@ -406,79 +306,6 @@ Replay::Verdicts Replay::Ask(const CaseStep& step) const {
   return verdicts;
 }
 
-absl::Status Replay::CheckObserved(const CaseStep& step) const {
-  for (const auto* containers : {&step.observed->containers, &step.observed->left}) {
-    for (const auto& [container, holding] : *containers) {
-      const bool known = std::any_of(step.pod.containers.begin(), step.pod.containers.end(),
-                                     [&](const CaseContainer& c) { return c.name == container; });
-      if (!known) {
-        return absl::InvalidArgumentError("observed: Pod \"" + step.pod.name +
-                                          "\" has no container \"" + container + "\"");
-      }
-      for (const auto& [resource, list] : holding.devices) {
-        for (const std::string& id : list) {
-          if (kinds_.Find(resource, id) < 0) {
-            return absl::InvalidArgumentError("observed: " + resource + " has no device \"" + id +
-                                              "\"");
-          }
-        }
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Replay::GoOnFromObserved(const CaseStep& step, const Verdicts& verdicts) {
-  if (absl::Status status = CheckObserved(step); !status.ok()) return status;
-  const CaseObserved& observed = *step.observed;
-  std::set<World> after;
-  for (const Branch& branch : verdicts.branches) {
-    if (branch.observed) after.insert(branch.after);
-  }
-  if (!after.empty()) {
-    worlds_ = std::move(after);
-    return absl::OkStatus();
-  }
-  // No world could do it: the two disagree, and the answer has said so; or nobody knows. Go on from
-  // all.
-  policy::Holding held;
-  std::set<std::pair<std::string, std::string>> ids;
-  const auto& containers = observed.admitted ? observed.containers : observed.left;
-  held.cpus = CpusOf(containers);
-  for (const CaseContainer& container : step.pod.containers) {
-    const auto at = containers.find(container.name);
-    policy::ContainerMemory memory;
-    memory.kind = KindOf(container.kind);
-    if (at != containers.end()) {
-      for (const auto& [resource, list] : at->second.devices) {
-        for (const std::string& id : list) ids.emplace(resource, id);
-      }
-      if (topology_->memory_manager() != nullptr && !at->second.memory.empty()) {
-        memory.held = true;
-        memory.blocks = BlocksOf(*topology_->memory_manager(), at->second.memory);
-      }
-    }
-    held.memory.push_back(std::move(memory));
-  }
-  const bool no_memory = std::none_of(held.memory.begin(), held.memory.end(),
-                                      [](const auto& memory) { return memory.held; });
-  if (no_memory) held.memory.clear();
-  for (const auto& [resource, id] : ids) AddKind(held.devices, kinds_.Find(resource, id), 1);
-  for (World world : worlds_) {
-    world.compute.default_cpus -= held.cpus;
-    if (observed.default_cpus || observed.memory_state) world.leaving.clear();
-    ImposeBooks(observed, world);
-    if (!observed.admitted) {
-      AddLeaving(world, held);
-    } else if (!held.empty()) {
-      world.pods[step.pod.name] = held;
-    }
-    after.insert(std::move(world));
-  }
-  worlds_ = std::move(after);
-  return absl::OkStatus();
-}
-
 absl::Status Replay::Admit(const CaseStep& step, Json& answer) {
   answer["pod"] = step.pod.name;
   const bool was_lost = lost_;
@@ -495,7 +322,7 @@ absl::Status Replay::Admit(const CaseStep& step, Json& answer) {
     answer["admitted"] = nullptr;
     answer["settling"] = true;
   } else {
-    Write(step, verdicts, answer);
+    Write(step.pod, verdicts, answer);
   }
   // Not every manager may have released what was not followed (KeepUntidied).
   if (was_lost && verdicts.refuses() &&

@@ -13,6 +13,7 @@
 #include "cli/admit/world.h"
 #include "nlohmann/json_fwd.hpp"
 #include "policy/admit.h"
+#include "policy/memory_manager/memory_manager.h"
 
 namespace numafit::cli {
 
@@ -28,8 +29,10 @@ class Replay {
 
   // Before the first step: a kubelet would not start like this.
   [[nodiscard]] absl::Status Start();
-  // The answer to one step, {} for all but admit.
+  // The answer to one step, {} for all but admit, start and restart.
   [[nodiscard]] absl::Status Play(const CaseStep& step, nlohmann::ordered_json& answer);
+  // The kubelet does not start again: there are no answers to later steps.
+  [[nodiscard]] bool ended() const { return ended_; }
 
  private:
   using Kinds = policy::DeviceHolding;  // counts by kind
@@ -77,22 +80,59 @@ class Replay {
                const CaseStep& step, Verdicts& verdicts) const;
   [[nodiscard]] Branch BranchOf(const World& before, const World& world,
                                 const policy::Outcome& outcome, const CaseStep& step) const;
+  // Without what becomes of the Pod.
+  [[nodiscard]] Branch BranchOf(const World& world, const policy::Outcome& outcome) const;
+  [[nodiscard]] ActivePod PodAfter(const policy::Outcome& outcome) const;
   // Which of the two books the kubelet has not tidied when it refuses the Pod like this.
   void KeepUntidied(const World& before, const policy::Outcome& outcome, World& after) const;
+
+  struct KnownPod {
+    std::size_t admission = 0;  // the order of the last one
+    const CasePod* pod = nullptr;
+  };
+  // A restart, from one world.
+  struct Rebirth {
+    // The kubelet starts; kOrderDecides: perhaps.
+    policy::MemoryManager::Restored restored = policy::MemoryManager::Restored::kAccepted;
+    // The Pods that were active, oldest first.
+    std::vector<const CasePod*> pods;
+    std::vector<Branch> branches;  // of the Pods
+    World after;
+    bool intractable = false;
+  };
+  absl::Status Restart(const CaseStep& step, nlohmann::ordered_json& answer);
+  // What a new kubelet says to the state files of the old one.
+  [[nodiscard]] policy::MemoryManager::Restored RestoredBooks(const World& world) const;
+  [[nodiscard]] Rebirth Reborn(const World& world) const;
+  void ReadmitPod(const CasePod& pod, Rebirth& way) const;
+  void WriteReadmitted(const std::vector<Rebirth>& ways, nlohmann::ordered_json& answer) const;
+  [[nodiscard]] bool IsObserved(const CaseObserved& observed, const Rebirth& way) const;
+  absl::Status GoOnFromObservedRestart(const CaseObserved& observed, std::vector<Rebirth> ways);
+  void LoseAll();
+
   [[nodiscard]] bool IsObserved(const CaseStep& step, const Branch& branch) const;
+  // CPUs and memory.
+  [[nodiscard]] bool GivesObserved(const CasePod& pod, const CaseObserved& observed,
+                                   const Branch& branch) const;
+  [[nodiscard]] bool GivesObservedDevices(const CasePod& pod, const CaseObserved& observed,
+                                          const Branch& branch) const;
+  [[nodiscard]] ActivePod ObservedPod(const CasePod& pod, const CaseObserved& observed) const;
   [[nodiscard]] bool HoldsObserved(const CaseHolding& observed, const Given& given) const;
   [[nodiscard]] bool BooksAreObserved(const CaseObserved& observed, const World& world) const;
   absl::Status GoOnFromObserved(const CaseStep& step, const Verdicts& verdicts);
-  absl::Status CheckObserved(const CaseStep& step) const;
+  absl::Status CheckObserved(const CasePod& pod, const CaseObserved& observed) const;
   // What was observed in the books replaces what the world says.
   void ImposeBooks(const CaseObserved& observed, World& world) const;
   void Lose(const std::string& pod);
   void Find();
 
-  void Write(const CaseStep& step, const Verdicts& verdicts, nlohmann::ordered_json& answer) const;
-  void WriteContainers(const CaseStep& step, const Verdicts& verdicts,
+  void Write(const CasePod& pod, const Verdicts& verdicts, nlohmann::ordered_json& answer) const;
+  // Without the books after it.
+  void WriteVerdict(const CasePod& pod, const Verdicts& verdicts, bool with_left,
+                    nlohmann::ordered_json& answer) const;
+  void WriteContainers(const CasePod& pod, const Verdicts& verdicts,
                        nlohmann::ordered_json& answer) const;
-  void WriteLeft(const CaseStep& step, const Verdicts& verdicts,
+  void WriteLeft(const CasePod& pod, const Verdicts& verdicts,
                  nlohmann::ordered_json& answer) const;
   // The books, where they are the same in all these worlds.
   void WriteBooks(const std::vector<const World*>& worlds, nlohmann::ordered_json& answer) const;
@@ -112,9 +152,13 @@ class Replay {
   std::map<int, int> class_of_kind_;
   std::vector<std::string> numa_set_of_class_;
 
+  std::map<std::string, KnownPod> known_pods_;
+  std::size_t admissions_ = 0;
+
   std::set<World> worlds_;
   std::set<std::string> lost_pods_;
   bool lost_ = false;  // lost_pods_, or what they have left in the books
+  bool ended_ = false;
 };
 
 }  // namespace numafit::cli

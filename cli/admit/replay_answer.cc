@@ -27,7 +27,21 @@ bool AllSame(const List& list, F&& f) {
 
 }  // namespace
 
-void Replay::Write(const CaseStep& step, const Verdicts& verdicts, Json& answer) const {
+void Replay::Write(const CasePod& pod, const Verdicts& verdicts, Json& answer) const {
+  const bool dies = std::any_of(
+      verdicts.branches.begin(), verdicts.branches.end(),
+      [](const Branch& branch) { return branch.reason == policy::RefusalReason::kPanic; });
+  // What was left out differs in devices alone, as long as no affinity depends on them.
+  const bool all_books = !dies && (!verdicts.truncated || verdicts.same_affinities);
+  WriteVerdict(pod, verdicts, all_books, answer);
+  if (!all_books) return;
+  std::vector<const World*> after;
+  for (const Branch& branch : verdicts.branches) after.push_back(&branch.after);
+  WriteBooks(after, answer);
+}
+
+void Replay::WriteVerdict(const CasePod& pod, const Verdicts& verdicts, bool with_left,
+                          Json& answer) const {
   const bool admits = verdicts.admits();
   const bool refuses = verdicts.refuses();
   if (admits && refuses) {
@@ -43,26 +57,18 @@ void Replay::Write(const CaseStep& step, const Verdicts& verdicts, Json& answer)
     if (!admits && reasons.size() == 1) answer["reason"] = *reasons.begin();
     answer["reasons"] = reasons;
   }
-  if (admits) WriteContainers(step, verdicts, answer);
-  const bool dies = std::any_of(
-      verdicts.branches.begin(), verdicts.branches.end(),
-      [](const Branch& branch) { return branch.reason == policy::RefusalReason::kPanic; });
-  // What was left out differs in devices alone, as long as no affinity depends on them.
-  if ((verdicts.truncated && !verdicts.same_affinities) || dies) return;
-  if (refuses) WriteLeft(step, verdicts, answer);
-  std::vector<const World*> after;
-  for (const Branch& branch : verdicts.branches) after.push_back(&branch.after);
-  WriteBooks(after, answer);
+  if (admits) WriteContainers(pod, verdicts, answer);
+  if (refuses && with_left) WriteLeft(pod, verdicts, answer);
 }
 
-void Replay::WriteContainers(const CaseStep& step, const Verdicts& verdicts, Json& answer) const {
+void Replay::WriteContainers(const CasePod& pod, const Verdicts& verdicts, Json& answer) const {
   std::vector<const std::vector<Given>*> given;
   for (const Branch& branch : verdicts.branches) {
     if (branch.admitted) given.push_back(&branch.given);
   }
   Json& containers = answer["containers"] = Json::array();
-  for (std::size_t i = 0; i < step.pod.containers.size(); ++i) {
-    Json container = {{"name", step.pod.containers[i].name}};
+  for (std::size_t i = 0; i < pod.containers.size(); ++i) {
+    Json container = {{"name", pod.containers[i].name}};
     const Given& first = (*given.front())[i];
     const bool same_affinity = AllSame(given, [i](const std::vector<Given>* outcome) {
       const policy::ContainerAllocation& allocation = (*outcome)[i].allocation;
@@ -92,7 +98,7 @@ void Replay::WriteContainers(const CaseStep& step, const Verdicts& verdicts, Jso
   }
 }
 
-void Replay::WriteLeft(const CaseStep& step, const Verdicts& verdicts, Json& answer) const {
+void Replay::WriteLeft(const CasePod& pod, const Verdicts& verdicts, Json& answer) const {
   std::vector<Json> all;
   for (const Branch& branch : verdicts.branches) {
     if (branch.admitted) continue;
@@ -100,7 +106,7 @@ void Replay::WriteLeft(const CaseStep& step, const Verdicts& verdicts, Json& ans
     for (std::size_t i = 0; i < branch.given.size(); ++i) {
       const Given& given = branch.given[i];
       if (given.allocation.cpus.empty() && given.memory.empty()) continue;
-      Json container = {{"name", step.pod.containers[i].name}};
+      Json container = {{"name", pod.containers[i].name}};
       if (!given.allocation.cpus.empty()) {
         container["cpus"] = policy::FormatCpuSet(given.allocation.cpus);
       }

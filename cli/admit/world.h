@@ -7,14 +7,27 @@
 #include <vector>
 
 #include "policy/compute_state.h"
+#include "policy/cpu_set.h"
 #include "policy/usage.h"
 
 namespace numafit::cli {
 
-// A plain value. Devices are counted by kind (DeviceKinds), in the clothes of counts by class.
+// A Pod that the kubelet has taken. A plain value.
+struct ActivePod {
+  // Devices are counted by kind (DeviceKinds), in the clothes of counts by class.
+  policy::Holding holding;
+  // What of it is whose, by container; empty when nobody has any.
+  std::vector<policy::CpuSet> cpus;
+  // Its containers were started.
+  bool started = false;
+
+  friend bool operator==(const ActivePod&, const ActivePod&) = default;
+  friend std::strong_ordering operator<=>(const ActivePod&, const ActivePod&) = default;
+};
+
+// A plain value.
 struct World {
-  // Pods that are active.
-  std::map<std::string, policy::Holding> pods;
+  std::map<std::string, ActivePod> pods;
   // CPUs and memory of Pods that were removed or refused: the kubelet gives them back when it
   // admits the next Pod. Sorted.
   std::vector<policy::Holding> leaving;
@@ -27,5 +40,8 @@ struct World {
 // `holding` goes to those that leave, its devices at once.
 void AddLeaving(World& world, policy::Holding holding);
 void RemovePod(World& world, const std::string& pod);
+
+// `count` more of this class or kind.
+void AddCount(policy::DeviceHolding& holding, int class_index, int count);
 
 }  // namespace numafit::cli
