@@ -54,9 +54,6 @@ func (m *maker) cpuManager() {
 	if m.chance(2) {
 		gates["CPUManagerPolicyBetaOptions"] = oneOf(m, true, false)
 	}
-	if m.chance(0.1) {
-		gates["NoSuchGate"] = true
-	}
 	if len(gates) > 0 {
 		m.c.FeatureGates = gates
 	}
