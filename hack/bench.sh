@@ -4,11 +4,12 @@
 #   hack/bench.sh policy     one admission, in microseconds
 #   hack/bench.sh scheduler  Pods per second of the real kube-scheduler with numafit against without,
 #                            and the share of binds that the gate refuses (starts a lab cluster)
+#   hack/bench.sh settling   how often a node cannot be judged until its kubelet has shown more
 # Further options go to the program: filter --calls N --nodes 5000,15000; scheduler --nodes, --pods, …
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-usage() { sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # program NAME: builds it the way people run it; says nothing on standard output.
 program() {
@@ -29,6 +30,14 @@ case "$command" in
       if [ "$word" = --json ]; then options+=(--benchmark_format=json); else options+=("$word"); fi
     done
     exec "$ROOT/build/release/policy_bench" "${options[@]}"
+    ;;
+  settling)
+    program settling_bench
+    files=()
+    for file in hgx-8-8 hgx-8-8-static dgx-h100 mi300x uneven-4-numa uneven-4-numa-static gb200-aks; do
+      files+=("$ROOT/test/fleets/$file.yaml")
+    done
+    exec "$ROOT/build/release/settling_bench" "${files[@]}" "$@"
     ;;
   scheduler)
     exec "$ROOT/hack/bench-scheduler.sh" "$@"

@@ -56,6 +56,57 @@ BENCHMARK_CAPTURE(AdmitTwoNumaNodes, restricted, TopologyPolicy::kRestricted);
 BENCHMARK_CAPTURE(AdmitTwoNumaNodes, best_effort, TopologyPolicy::kBestEffort);
 BENCHMARK_CAPTURE(AdmitTwoNumaNodes, none_all_splits, TopologyPolicy::kNone);
 
+// The same with the static CPU manager and the Static memory manager: SMT, 2 x 32 CPUs, hugepages.
+Machine WithManagers(Machine machine, int cpus_per_node) {
+  return machine.StaticCpus(cpus_per_node, 2, {{"full-pcpus-only", "true"}}, 2000)
+      .Hugepages("2Mi", 2 << 20, 4096)
+      .StaticMemory(256);
+}
+
+// Some Pods of this size run already.
+std::vector<Usage> StatesWithPods(const Topology& topology, const Demand& demand) {
+  std::mt19937 random(11);
+  std::vector<Usage> states;
+  for (int i = 0; i < 16; ++i) {
+    Usage& usage = states.emplace_back(topology);
+    for (auto pods = random() % 3; pods > 0; --pods) {
+      const AdmitResult result = Admit(topology, usage, demand);
+      if (result.outcomes.front().admitted) Apply(topology, result.outcomes.front(), usage);
+    }
+  }
+  return states;
+}
+
+void RunWithManagers(benchmark::State& state, const Machine& machine, const Demand& demand) {
+  const auto topology = machine.Build();
+  const std::vector<Usage> states = StatesWithPods(*topology, demand);
+  std::size_t at = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(Admit(*topology, states[at++ % states.size()], demand));
+  }
+}
+
+void AdmitTwoNumaNodesWithManagers(benchmark::State& state, TopologyPolicy policy) {
+  RunWithManagers(state, WithManagers(Spread(2, 4, policy), 32),
+                  PodOf().App({{kGpu, 2}, {kNic, 2}}).With(8000, 64));
+}
+BENCHMARK_CAPTURE(AdmitTwoNumaNodesWithManagers, single_numa_node, TopologyPolicy::kSingleNumaNode);
+BENCHMARK_CAPTURE(AdmitTwoNumaNodesWithManagers, restricted, TopologyPolicy::kRestricted);
+BENCHMARK_CAPTURE(AdmitTwoNumaNodesWithManagers, best_effort, TopologyPolicy::kBestEffort);
+
+// The worst: devices, CPUs, memory and hugepages over 8 NUMA nodes, more than one can give.
+void AdmitEightNumaNodesWithManagers(benchmark::State& state, TopologyPolicy policy) {
+  RunWithManagers(state, WithManagers(Spread(8, 2, policy), 32),
+                  PodOf()
+                      .App({{kGpu, 6}, {kNic, 6}})
+                      .With(80000, 600)
+                      .WithHugepages("2Mi", std::int64_t{20} << 30));
+}
+BENCHMARK_CAPTURE(AdmitEightNumaNodesWithManagers, single_numa_node,
+                  TopologyPolicy::kSingleNumaNode);
+BENCHMARK_CAPTURE(AdmitEightNumaNodesWithManagers, restricted, TopologyPolicy::kRestricted);
+BENCHMARK_CAPTURE(AdmitEightNumaNodesWithManagers, best_effort, TopologyPolicy::kBestEffort);
+
 void AdmitRefused(benchmark::State& state) {
   RunAdmit(state, Spread(2, 4, TopologyPolicy::kSingleNumaNode),
            PodOf().App({{kGpu, 4}, {kNic, 4}}));
