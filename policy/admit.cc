@@ -57,6 +57,7 @@ AdmitResult Admit(const Topology& topology, const Usage& usage, const Demand& de
   result.same_verdict = counts_decide || !admission.asked_after_choice();
   result.same_affinities = !admission.asked_after_choice();
   if (admission.intractable()) {
+    result.intractable = true;
     result.truncated = true;
     result.same_verdict = false;
   }

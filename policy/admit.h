@@ -92,6 +92,9 @@ struct AdmitResult {
   bool same_verdict = false;
   // Those left out have the same affinities as these. The first container's is always the same.
   bool same_affinities = false;
+  // Not decided, because the kubelet itself would search for minutes, or for ever
+  // (docs/exactness.md): waiting does not help. `truncated` then, and the outcomes mean nothing.
+  bool intractable = false;
 
   // kDepends when some outcomes admit and some refuse; kUnknown when truncated and not
   // same_verdict.

@@ -5,6 +5,7 @@
 #include "policy/landing.h"
 #include "policy/needs.h"
 #include "policy/score/score_strategy.h"
+#include "policy/unit_room.h"
 
 namespace numafit::policy {
 namespace {
@@ -64,14 +65,15 @@ void Look(const Topology& topology, const Usage& usage, const Demand& demand,
 }
 
 // Why does the kubelet refuse? `usage` is its state before the Pod.
-Reason ReasonOfRefusal(const Topology& topology, Usage usage, const Demand& demand,
+Reason ReasonOfRefusal(const Topology& topology, const Usage& usage, const Demand& demand,
                        const Outcome& refusal) {
   const auto container = static_cast<std::size_t>(std::max(0, refusal.refused_container));
-  const DeviceRequests requests = UnitRequests(topology, demand, container);
+  const Requests requests = AllUnitRequests(topology, demand, container);
   const Usage empty(topology);
-  if (!NodeHasRoom(topology, requests, Counted::kHealthy, empty)) return Reason::kNeverFits;
+  const NumaMask machine = topology.numa();
+  if (!HasRoom(topology, requests, machine, Counted::kHealthy, empty)) return Reason::kNeverFits;
   const bool enforces = Enforces(topology.kubelet().policy);
-  const int width = enforces ? FewestNumaNodes(topology, requests) : topology.numa().count();
+  const int width = enforces ? FewestNumaNodes(topology, requests) : machine.count();
   if (topology.kubelet().policy == TopologyPolicy::kSingleNumaNode && width > 1) {
     return Reason::kNeverFits;
   }
@@ -83,18 +85,17 @@ Reason ReasonOfRefusal(const Topology& topology, Usage usage, const Demand& dema
     // Also on an empty machine: by the kubelet's rules, or because the containers together are too
     // many.
     const Outcome& first = when_empty.outcomes.front();
-    Usage before = empty;
-    before.Add(first.held.devices);
     const auto at = static_cast<std::size_t>(std::max(0, first.refused_container));
-    return NodeHasRoom(topology, UnitRequests(topology, demand, at), Counted::kFree, before)
+    return HasRoom(topology, AllUnitRequests(topology, demand, at), machine, Counted::kFree,
+                   UsageAtRefusal(topology, empty, first))
                ? Reason::kKubeletRefuses
                : Reason::kNeverFits;
   }
-  usage.Add(refusal.held.devices);
-  if (!enforces || !NodeHasRoom(topology, requests, Counted::kFree, usage)) {
+  const Usage now = UsageAtRefusal(topology, usage, refusal);
+  if (!enforces || !HasRoom(topology, requests, machine, Counted::kFree, now)) {
     return Reason::kKubeletRefuses;
   }
-  return SomeNodesHaveRoom(topology, requests, width, Counted::kFree, usage)
+  return SomeNodesHaveRoom(topology, requests, width, Counted::kFree, now)
              ? Reason::kKubeletRefuses
              : Reason::kNumaFragmented;
 }
@@ -123,6 +124,8 @@ int BandedScore(const Topology& topology, Alignment alignment, int score) {
 }
 
 bool AsksForNothing(const Topology& topology, const Demand& demand) {
+  const bool has_books = topology.cpu_manager() != nullptr || topology.memory_manager() != nullptr;
+  if (has_books && demand.MayHaveOwnCpusAndMemory()) return false;
   return std::all_of(
       demand.containers.begin(), demand.containers.end(),
       [&](const ContainerDemand& c) { return ContainerRequests(topology, c).empty(); });
@@ -163,6 +166,7 @@ class Judging {
       admitted_ = admitted_ && verdict == Verdict::kAdmitted;
       some_state_admits_ = some_state_admits_ || verdict == Verdict::kAdmitted;
       unknown_ = unknown_ || verdict == Verdict::kUnknown;
+      intractable_ = intractable_ || result.intractable;
       if (verdict == Verdict::kAdmitted) {
         Look(topology_, usage, demand_, result, landing_, overview_);
       }
@@ -191,6 +195,7 @@ class Judging {
       judgement_.refused_resource = refusal_->refused_resource;
     }
     if (AsksForNothing(topology_, demand_)) return Reason::kFits;
+    if (intractable_) return Reason::kUnsupported;
     if (knowledge_.settling && Enforces(topology_.kubelet().policy)) {
       // What never fits does not have to be waited for.
       const Judgement empty = Judge(topology_, {{Usage(topology_)}, false}, demand_, nullptr);
@@ -239,6 +244,7 @@ class Judging {
   bool admitted_ = true;
   bool some_state_admits_ = false;
   bool unknown_ = false;
+  bool intractable_ = false;
   std::optional<Outcome> refusal_;
   Usage refusing_usage_;
   int score_ = -1;  // the lowest of the outcomes

@@ -18,6 +18,7 @@ using testing::PodOf;
 using testing::Take;
 
 constexpr auto kNone = TopologyPolicy::kNone;
+constexpr auto kRestricted = TopologyPolicy::kRestricted;
 constexpr auto kSingle = TopologyPolicy::kSingleNumaNode;
 
 // A node, what is in use on it, and questions.
@@ -26,6 +27,14 @@ class Node {
   explicit Node(const Machine& machine) : topology_(machine.Build()), usage_(*topology_) {}
   Node& Used(const std::string& resource, const std::vector<int>& per_node) {
     Take(*topology_, usage_, resource, per_node);
+    return *this;
+  }
+  // A Pod that the kubelet admits in one way.
+  Node& Run(const Demand& demand) {
+    const AdmitResult result = Admit(*topology_, usage_, demand);
+    EXPECT_EQ(result.outcomes.size(), 1U);
+    EXPECT_TRUE(result.outcomes.front().admitted);
+    Apply(*topology_, result.outcomes.front(), usage_);
     return *this;
   }
   [[nodiscard]] Judgement Ask(const Demand& demand, const ScoreStrategy* strategy = nullptr) const {
@@ -287,6 +296,57 @@ TEST(JudgeDistinct, AnExclusiveAndASharedTokenMayBeTheSameEndpoint) {
   EXPECT_EQ(Node(machine).Ask(pod).reason, Reason::kEndpointsNotDistinct);
   machine.Device("rdma/shared", std::vector<int>{0}, true, "mlx5_1");
   EXPECT_EQ(Node(machine).Ask(pod).distinct_endpoints, Alignment::kPossible);
+}
+
+// --- CPUs and memory
+
+Machine Compute(TopologyPolicy policy) {
+  return Machine(2, policy).Pool(kGpu, {4, 4}).Pool(kNic, {4, 4}).StaticCpus(8).StaticMemory(32);
+}
+
+TEST(JudgeCompute, ReasonsCountCpusAndMemoryToo) {
+  const Node empty(Compute(kSingle));
+  const auto reason = [](const Node& node, std::int64_t cpus, std::int64_t gib) {
+    return node.Ask(PodOf().App({{kGpu, 1}, {kNic, 1}}).With(cpus * 1000, gib)).reason;
+  };
+  EXPECT_EQ(reason(empty, 8, 8), Reason::kFits);
+  EXPECT_EQ(reason(empty, 9, 8), Reason::kNeverFits) << "no NUMA node has nine";
+  EXPECT_EQ(reason(empty, 17, 8), Reason::kNeverFits);
+  EXPECT_EQ(reason(empty, 4, 33), Reason::kNeverFits);
+  EXPECT_EQ(reason(Node(Compute(TopologyPolicy::kBestEffort)), 9, 8), Reason::kFits);
+
+  Node half(Compute(kSingle));
+  half.Run(PodOf().App({}).With(5000, 20)).Run(PodOf().App({}).With(5000, 20));
+  EXPECT_EQ(reason(half, 2, 8), Reason::kFits);
+  EXPECT_EQ(reason(half, 4, 8), Reason::kNumaFragmented) << "five are free, three at most together";
+  EXPECT_EQ(reason(half, 2, 16), Reason::kNumaFragmented);
+  EXPECT_EQ(reason(half, 6, 8), Reason::kKubeletRefuses) << "too few on the whole node";
+}
+
+TEST(JudgeCompute, WidthsThatDifferAreTheKubelets) {
+  const Judgement wide =
+      Node(Compute(kRestricted)).Ask(PodOf().App({{kGpu, 8}, {kNic, 8}}).With(4000, 8));
+  EXPECT_EQ(wide.reason, Reason::kKubeletRefuses);
+  EXPECT_EQ(wide.kubelet_reason, RefusalReason::kTopologyAffinityError);
+  EXPECT_EQ(wide.refused_resource, "");
+}
+
+TEST(JudgeCompute, APodWithoutDevicesCanBeRefusedForItsCpus) {
+  const Judgement judgement = Node(Compute(kSingle)).Ask(PodOf().App({}).With(9000, 1));
+  EXPECT_EQ(judgement.reason, Reason::kNeverFits);
+  EXPECT_EQ(judgement.refused_resource, "cpu");
+  EXPECT_TRUE(
+      Node(Compute(kSingle)).Ask(PodOf().App({}).With(9000, 1).Qos(QosClass::kBurstable)).fits());
+}
+
+TEST(JudgeCompute, WhatTheKubeletWouldSearchForForEverIsNotJudged) {
+  // More NUMA nodes than anybody walks for memory.
+  Machine machine = Machine(20, kSingle).Pool(kGpu, {1}).StaticMemory(4);
+  machine.spec().kubelet.max_allowable_numa_nodes = 20;
+  const Judgement judgement = Node(machine).Ask(PodOf().App({{kGpu, 1}}).With(1000, 1));
+  EXPECT_EQ(judgement.reason, Reason::kUnsupported);
+  EXPECT_TRUE(judgement.admission.intractable);
+  EXPECT_TRUE(Node(machine).Ask(PodOf().App({{kGpu, 1}})).fits()) << "has no say in memory";
 }
 
 // --- score
