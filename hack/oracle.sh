@@ -10,7 +10,7 @@
 #   hack/oracle.sh --known-answers                tests of the oracle itself, with 1.36 or --kubernetes MINOR
 #   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (300,000 or N) and 1.35 (a sixth) live, fixtures, recordings, mutations
 #
-# --managers devices|all: cases about devices alone (default), or about all managers, a third of them about devices
+# --managers devices|all: cases about devices alone, or about all managers (default), a third of them about devices
 # alone; fixtures about more than devices are checked with all.
 # A disagreement is shrunk, printed, stored under test/oracle/fixtures/, and the exit code is 1.
 # NUMAFIT: the numafit to judge (default: build/release/numafit, built when it is not up to date).
@@ -20,7 +20,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT"
 
-minor=1.36 cases= seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') from=0 jobs=$NUMAFIT_JOBS action=compare file= managers=devices name=
+minor=1.36 cases= seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') from=0 jobs=$NUMAFIT_JOBS action=compare file= managers=all name=
 while [ $# -gt 0 ]; do
   case "$1" in
     --kubernetes) minor=$2; shift ;;

@@ -78,6 +78,9 @@ func answerOf(r *recorded) form.Answer {
 	for _, s := range r.Case.Steps {
 		if s.Observed != nil {
 			a.Steps = append(a.Steps, *s.Observed)
+			if s.Observed.Ends() {
+				break // nothing is answered after that
+			}
 		} else {
 			a.Steps = append(a.Steps, form.StepAnswer{})
 		}
