@@ -75,8 +75,7 @@ absl::Status ArgsReader::Read(std::string_view body, Args* args) {
     }
   }
   if (args->has_pod) {
-    const absl::Status status = ReadPod(pod, &args->pod);
-    if (!status.ok()) return status;
+    if (absl::Status status = ReadPod(pod, &args->pod); !status.ok()) return status;
   }
   if (has_names) return ReadNames(args);
   if (has_nodes) return ReadNodes(body, args);

@@ -32,7 +32,7 @@ template <typename T>
 auto IntInto(T Config::*member, std::int64_t min, std::int64_t max) {
   return [=](const std::string& text, Config* config) {
     std::int64_t value = 0;
-    const absl::Status status = ReadInt(text, min, max, &value);
+    absl::Status status = ReadInt(text, min, max, &value);
     if (status.ok()) config->*member = static_cast<T>(value);
     return status;
   };

@@ -209,7 +209,7 @@ absl::Status Connection::Handshake(const Endpoint& endpoint, ssl_ctx_st* tls,
     ERR_clear_error();
     const int result = SSL_connect(ssl_);
     if (result == 1) return absl::OkStatus();
-    const absl::Status status = Await(result, patience);
+    absl::Status status = Await(result, patience);
     if (status.ok()) continue;
     const long verdict = SSL_get_verify_result(ssl_);
     if (absl::IsUnavailable(status) && verdict != X509_V_OK) {
