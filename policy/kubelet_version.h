@@ -38,6 +38,13 @@ struct KubeletVersion {
   // feature gate (cm/cpumanager/policy_options.go).
   [[nodiscard]] bool StrictCpuReservationIsStable() const { return major > 1 || minor >= 35; }
   [[nodiscard]] bool UncoreCacheAlignmentIsStable() const { return major > 1 || minor >= 36; }
+  // The topology manager's option max-allowable-numa-nodes needs no feature gate (1.35:
+  // cm/topologymanager/policy_options.go).
+  [[nodiscard]] bool MaxAllowableNumaNodesIsStable() const { return major > 1 || minor >= 35; }
+  // The feature gate PodLevelResourceManagers, off by default: alpha in 1.36, beta since
+  // (features/kube_features.go).
+  [[nodiscard]] bool HasPodLevelResourceManagers() const { return major > 1 || minor >= 36; }
+  [[nodiscard]] bool PodLevelResourceManagersAreAlpha() const { return major == 1 && minor <= 36; }
   // The CPU manager reads a running container's CPUs from allocatedResources of its status (until
   // 1.34: cm/cpumanager/policy_static.go, guaranteedCPUs), not from its request.
   [[nodiscard]] bool CpusComeFromStatus() const { return major <= 1 && minor <= 34; }

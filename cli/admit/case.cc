@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "api/quantity.h"
+#include "cli/admit/case_pod.h"
 #include "cli/admit/json_checks.h"
 
 namespace numafit::cli {
@@ -20,13 +21,6 @@ constexpr int kDefaultMaxNumaNodes = 8;
 
 std::string Quoted(const std::string& text) {
   return "\"" + text + "\"";
-}
-
-api::Quantity ReadQuantity(const Node& node) {
-  const auto parsed = api::Quantity::Parse(node.String());
-  if (!parsed.ok()) Fail(node.path(), std::string(parsed.status().message()));
-  if (parsed->milli() < 0) Fail(node.path(), "a quantity below zero");
-  return *parsed;
 }
 
 std::vector<int> ReadIntegers(const Node& node, std::int64_t most) {
@@ -196,10 +190,39 @@ void ReadMemoryManager(const Node& root, policy::KubeletSettings& kubelet) {
   }
 }
 
+constexpr char kPodLevelManagers[] = "PodLevelResourceManagers";
+
+bool GateIsOn(const policy::KubeletSettings& kubelet, const char* gate, const char* all,
+              bool by_default) {
+  for (const char* name : {gate, all}) {
+    const auto at = kubelet.feature_gates.find(name);
+    if (at != kubelet.feature_gates.end()) return at->second;
+  }
+  return by_default;
+}
+
+bool HasPodLevelManagers(const policy::KubeletSettings& kubelet) {
+  const char* all = kubelet.version.PodLevelResourceManagersAreAlpha() ? "AllAlpha" : "AllBeta";
+  return kubelet.version.HasPodLevelResourceManagers() &&
+         GateIsOn(kubelet, kPodLevelManagers, all, false);
+}
+
 void ReadGates(const Node& root, policy::KubeletSettings& kubelet) {
   if (!root.Has("featureGates")) return;
   for (const auto& [gate, on] : root.At("featureGates").Members()) {
     kubelet.feature_gates[gate] = on.Bool();
+    if (gate == kPodLevelManagers && !kubelet.version.HasPodLevelResourceManagers()) {
+      Fail(on.path(), "a kubelet of this version has no such gate");
+    }
+  }
+  if (HasPodLevelManagers(kubelet) && !GateIsOn(kubelet, "PodLevelResources", "AllBeta", true)) {
+    Fail("featureGates", "PodLevelResourceManagers without PodLevelResources");
+  }
+  if (!kubelet.version.MaxAllowableNumaNodesIsStable() && root.Has("options") &&
+      kubelet.policy != policy::TopologyPolicy::kNone &&
+      root.At("options").Has("max-allowable-numa-nodes") &&
+      !GateIsOn(kubelet, "TopologyManagerPolicyBetaOptions", "AllBeta", true)) {
+    Fail("options.max-allowable-numa-nodes", "needs the gate TopologyManagerPolicyBetaOptions");
   }
 }
 
@@ -242,83 +265,7 @@ OrderByResource ReadOrders(const Node& node) {
   return orders;
 }
 
-// --- Pods
-
-using Quantities = std::map<std::string, api::Quantity, std::less<>>;
-
-struct Resources {
-  Quantities limits;
-  Quantities requests;  // missing ones filled from the limits
-};
-
-Quantities ReadQuantities(const Node& node) {
-  Quantities out;
-  for (const auto& [resource, quantity] : node.Members()) out[resource] = ReadQuantity(quantity);
-  return out;
-}
-
-Resources ReadResources(const Node& node) {
-  node.CheckKeys({"requests", "limits"});
-  Resources resources;
-  if (node.Has("limits")) resources.limits = ReadQuantities(node.At("limits"));
-  if (node.Has("requests")) resources.requests = ReadQuantities(node.At("requests"));
-  for (const auto& limit : resources.limits) resources.requests.insert(limit);
-  return resources;
-}
-
-policy::ResourceAmounts ComputeAmounts(const Quantities& quantities) {
-  policy::ResourceAmounts amounts;
-  for (const auto& [resource, quantity] : quantities) {
-    if (policy::IsComputeResource(resource)) amounts[resource] = quantity.milli();
-  }
-  return amounts;
-}
-
-CaseContainer ReadContainer(const Node& node, bool init, policy::QosSums& qos) {
-  node.CheckKeys({"name", "restartPolicy", "resources"});
-  CaseContainer container;
-  container.name = node.At("name").String();
-  container.kind = init ? CaseContainer::Kind::kInit : CaseContainer::Kind::kApp;
-  if (node.Has("restartPolicy") && node.At("restartPolicy").String() == "Always" && init) {
-    container.kind = CaseContainer::Kind::kSidecar;
-  }
-  Resources resources;
-  if (node.Has("resources")) resources = ReadResources(node.At("resources"));
-  for (const auto& [resource, quantity] : resources.limits) {
-    container.limits[resource] = quantity.value();
-  }
-  container.compute_requests = ComputeAmounts(resources.requests);
-  qos.Add(container.compute_requests, ComputeAmounts(resources.limits));
-  return container;
-}
-
-CasePod ReadPod(const Node& node) {
-  node.CheckKeys({"name", "initContainers", "containers", "resources"});
-  CasePod pod;
-  pod.name = node.At("name").String();
-  if (pod.name.empty()) Fail(node.path(), "a Pod needs a name");
-  std::set<std::string> names;
-  policy::QosSums qos;
-  for (const char* key : {"initContainers", "containers"}) {
-    if (!node.Has(key)) continue;
-    for (const Node& item : node.At(key).Items()) {
-      CaseContainer container = ReadContainer(item, std::string_view(key) == "initContainers", qos);
-      if (container.name.empty() || !names.insert(container.name).second) {
-        Fail(item.path(), "name " + Quoted(container.name) + " is empty or there twice");
-      }
-      pod.containers.push_back(std::move(container));
-    }
-  }
-  if (node.Has("resources")) {
-    const Resources resources = ReadResources(node.At("resources"));
-    const policy::ResourceAmounts requests = ComputeAmounts(resources.requests);
-    qos = {};
-    qos.Add(requests, ComputeAmounts(resources.limits));
-    pod.pod_level_resources = !requests.empty();
-  }
-  pod.qos = qos.Class();
-  return pod;
-}
+// --- observed
 
 CaseHolding ReadHolding(const Node& node) {
   CaseHolding holding;
@@ -378,7 +325,8 @@ CaseObserved ReadObserved(const Node& node) {
 // Reads steps in order and knows which Pods and resources there are by then.
 class StepReader {
  public:
-  explicit StepReader(const DevicesByResource& devices) {
+  StepReader(const DevicesByResource& devices, bool pod_level_managers)
+      : pod_level_managers_(pod_level_managers) {
     for (const auto& [resource, unused] : devices) registered_.insert(resource);
   }
 
@@ -441,6 +389,12 @@ class StepReader {
   void ReadAdmit(const Node& node, CaseStep& step) {
     step.kind = CaseStep::Kind::kAdmit;
     step.pod = ReadPod(node.At("admit"));
+    if (step.pod.pod_level_resources && pod_level_managers_) {
+      throw CaseError{node.path() +
+                          ".admit.resources: with the gate PodLevelResourceManagers a Pod with "
+                          "Pod-level resources cannot be judged",
+                      /*unimplemented=*/true};
+    }
     if (!active_.insert(step.pod.name).second) {
       Fail(node.path() + ".admit",
            "Pod " + Quoted(step.pod.name) + " was admitted before and not removed");
@@ -455,6 +409,7 @@ class StepReader {
     return name;
   }
 
+  bool pod_level_managers_ = false;
   std::set<std::string> registered_;
   std::set<std::string> active_;  // admitted (or refused) and not removed since
   std::set<std::string> known_;
@@ -476,7 +431,7 @@ Case ReadCase(const Node& root) {
   if (root.Has("brief")) (void)root.At("brief").Bool();
   if (root.Has("devices")) out.devices = ReadDevices(root.At("devices"));
   if (root.Has("preferredAllocation")) out.prefer = ReadOrders(root.At("preferredAllocation"));
-  StepReader steps(out.devices);
+  StepReader steps(out.devices, HasPodLevelManagers(out.machine.kubelet));
   for (const Node& node : root.At("steps").Items()) out.steps.push_back(steps.Read(node));
   return out;
 }

@@ -188,6 +188,128 @@ TEST(AnswerCase, InitContainersAndSidecarsAreInKubeletOrder) {
   EXPECT_EQ(containers[2]["devices"]["gpu"], Json::parse(R"({"0": 1})"));
 }
 
+// One NUMA node, 4 CPUs, the first reserved, the rest for Pods of their own.
+Json StaticCpus(const char* version = "v1.37.2") {
+  Json replayed = Base("restricted");
+  replayed["kubeletVersion"] = version;
+  replayed["numa"][0]["cpus"] = {0, 1, 2, 3};
+  replayed["numa"][0]["reservedCpus"] = {0};
+  replayed["cpuPolicy"] = "static";
+  return replayed;
+}
+
+Json Guaranteed(const std::string& name, const std::string& cpus) {
+  return AdmitStep(name, {{"cpu", cpus}, {"memory", "1Gi"}});
+}
+
+TEST(AnswerCase, ARestartAdmitsActivePodsAgainOldestFirst) {
+  Json replayed = StaticCpus();
+  replayed["steps"] = {Guaranteed("z", "1"),           Guaranteed("b", "1"),
+                       Guaranteed("gone", "1"),        {{"remove", "gone"}},
+                       AdmitStep("a", {{"gpu", "2"}}), {{"restart", true}},
+                       Guaranteed("next", "1")};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[5], Json::parse(R"({"restarted": true, "readmitted": [
+      {"pod": "z", "admitted": true, "containers": [
+          {"name": "c", "affinity": [0], "preferred": true, "cpus": "1"}]},
+      {"pod": "b", "admitted": true, "containers": [
+          {"name": "c", "affinity": [0], "preferred": true, "cpus": "2"}]},
+      {"pod": "a", "admitted": false, "reason": "UnexpectedAdmissionError",
+       "reasons": ["UnexpectedAdmissionError"]}],
+      "defaultCpus": "0,3"})"))
+      << steps[5];
+  // What is gone is taken back only now.
+  EXPECT_EQ(steps[6]["containers"][0]["cpus"], "3") << steps[6];
+}
+
+TEST(AnswerCase, APodThatRunsKeepsItsDevicesOverARestart) {
+  Json replayed = Base();
+  const Json list = {{"devices", {{"gpu", replayed["devices"]["gpu"]}}}};
+  replayed["steps"] = {AdmitStep("p", {{"gpu", "4"}}),
+                       {{"start", "p"}},
+                       {{"restart", true}},
+                       AdmitStep("early", {{"gpu", "1"}}),
+                       list,
+                       AdmitStep("none-left", {{"gpu", "1"}}),
+                       {{"remove", "p"}},
+                       AdmitStep("q", {{"gpu", "4"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[2]["readmitted"][0]["admitted"], true) << steps[2];
+  EXPECT_FALSE(steps[2]["readmitted"][0]["containers"][0].contains("devices"));
+  EXPECT_EQ(steps[3]["reason"], "UnexpectedAdmissionError") << steps[3];
+  EXPECT_EQ(steps[5]["admitted"], false) << steps[5];
+  EXPECT_EQ(steps[7]["admitted"], true) << steps[7];
+}
+
+TEST(AnswerCase, AKubeletThatDoesNotStartAgainEndsTheCase) {
+  Json replayed = StaticCpus();
+  replayed["cpuOptions"] = {{"strict-cpu-reservation", "true"}};
+  replayed["steps"] = {Guaranteed("all", "3"), {{"restart", true}}, Guaranteed("p", "1")};
+  const Json steps = Ask(replayed)["steps"];
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0]["defaultCpus"], "");
+  EXPECT_EQ(steps[1], Json::parse(R"({"restarted": false})"));
+}
+
+TEST(AnswerCase, GoesOnFromAnObservedRestart) {
+  Json replayed = StaticCpus();
+  replayed["steps"] = {
+      Guaranteed("p", "1"),
+      {{"restart", true}, {"observed", Json::parse(R"({"restarted": true, "readmitted": [
+            {"pod": "p", "admitted": false, "left": [{"name": "c", "cpus": "1"}]}]})")}},
+      Guaranteed("q", "3")};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[1]["readmitted"][0]["admitted"], true);  // what it says itself
+  EXPECT_EQ(steps[2]["containers"][0]["cpus"], "1-3") << steps[2];
+}
+
+TEST(AnswerCase, SaysNothingOfPodsThatMayNotHaveBeenActive) {
+  // Where the first Pod's GPU is decides about the second Pod.
+  Json replayed = Base("single-numa-node");
+  replayed["numa"].push_back({{"id", 2}});
+  replayed["devices"] =
+      Json::parse(R"({"gpu": [{"id": "g0", "numa": null}, {"id": "g1", "numa": null}],
+      "nic": [{"id": "n0", "numa": [0]}, {"id": "n1", "numa": [1]}]})");
+  replayed["devices"]["gpu"][0]["numa"] = {0, 1};
+  replayed["devices"]["gpu"][1]["numa"] = {0};
+  replayed["steps"] = {AdmitStep("p", {{"gpu", "1"}}),
+                       {{"start", "p"}},
+                       AdmitStep("q", {{"gpu", "1"}, {"nic", "2"}}),
+                       {{"restart", true}}};
+  Json steps = Ask(replayed)["steps"];
+  EXPECT_TRUE(steps[3].contains("readmitted")) << steps;
+  replayed["steps"][2] = AdmitStep("q", {{"gpu", "1"}, {"nic", "1"}});
+  replayed["devices"]["nic"][0]["numa"] = {1};
+  steps = Ask(replayed)["steps"];
+  ASSERT_TRUE(steps[2]["admitted"].is_null()) << steps;
+  EXPECT_EQ(steps[3], Json::parse(R"({"restarted": true})")) << steps;
+}
+
+TEST(CaseErrors, GatesThatTheMirrorGoesBy) {
+  Json replayed = StaticCpus("v1.36.3");
+  replayed["featureGates"] = {{"PodLevelResourceManagers", true}};
+  replayed["steps"] = {Guaranteed("p", "1")};
+  EXPECT_TRUE(Ask(replayed).contains("steps"));
+  replayed["steps"][0]["admit"]["resources"] = {{"limits", {{"cpu", "2"}, {"memory", "1Gi"}}}};
+  EXPECT_THAT(ErrorOf(replayed), HasSubstr("steps[0].admit.resources: with the gate"));
+  replayed["featureGates"] = {{"AllAlpha", true}};
+  EXPECT_THAT(ErrorOf(replayed), HasSubstr("PodLevelResourceManagers"));
+  replayed["featureGates"] = {{"PodLevelResourceManagers", false}};
+  EXPECT_TRUE(Ask(replayed).contains("steps"));
+  replayed["featureGates"] = {{"PodLevelResourceManagers", true}, {"PodLevelResources", false}};
+  EXPECT_THAT(ErrorOf(replayed), HasSubstr("without PodLevelResources"));
+  replayed["kubeletVersion"] = "v1.35.4";
+  EXPECT_THAT(ErrorOf(replayed), HasSubstr("no such gate"));
+
+  Json options = Base();
+  options["kubeletVersion"] = "v1.34.4";
+  options["options"] = {{"max-allowable-numa-nodes", "9"}};
+  options["featureGates"] = {{"TopologyManagerPolicyBetaOptions", false}};
+  EXPECT_THAT(ErrorOf(options), HasSubstr("TopologyManagerPolicyBetaOptions"));
+  options["kubeletVersion"] = "v1.35.4";
+  EXPECT_TRUE(Ask(options).contains("steps"));
+}
+
 TEST(CaseErrors, NameTheKeyAndTheValue) {
   EXPECT_THAT(AnswerCase("{"), HasSubstr("\"error\""));
   EXPECT_THAT(ErrorOf(Json::array()), HasSubstr("an object is wanted"));
@@ -215,6 +337,7 @@ TEST(CaseErrors, NameTheStep) {
   EXPECT_THAT(error_of({{{"remove", "p"}}}), HasSubstr("steps[0].remove: no Pod \"p\""));
   EXPECT_THAT(error_of(Json::array({Json::object()})), HasSubstr("steps[0]: one of admit, remove"));
   EXPECT_THAT(error_of({{{"disconnect", "fpga"}}}), HasSubstr("no resource \"fpga\""));
+  EXPECT_THAT(error_of({{{"restart", false}}}), HasSubstr("steps[0].restart: true is wanted"));
   const Json twice = AdmitStep("p", Json::object());
   EXPECT_THAT(error_of({twice, twice}), HasSubstr("steps[1].admit: Pod \"p\" was admitted before"));
   EXPECT_THAT(error_of(Json::array({AdmitStep("p", {{"gpu", "many"}})})), HasSubstr("many"));
@@ -226,9 +349,9 @@ TEST(CaseErrors, NameTheStep) {
               HasSubstr("steps[0]: observed: gpu has no device \"g9\""));
 }
 
-TEST(CaseErrors, StaticManagersAreNotGuessedAt) {
-  EXPECT_THAT(ErrorWith("/cpuPolicy", "static"), HasSubstr("cpuPolicy"));
-  EXPECT_THAT(ErrorWith("/memoryPolicy", "Static"), HasSubstr("memoryPolicy"));
+TEST(CaseErrors, SayWhyAKubeletWouldNotStart) {
+  EXPECT_THAT(ErrorWith("/cpuPolicy", "static"), HasSubstr("no CPU"));
+  EXPECT_THAT(ErrorWith("/memoryPolicy", "Static"), HasSubstr("reservedMemory"));
   Json off = Base();
   off["cpuPolicy"] = "none";
   off["memoryPolicy"] = "None";
