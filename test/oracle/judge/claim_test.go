@@ -102,6 +102,8 @@ func TestCheckOfManagers(t *testing.T) {
 		"a restart":                     {c: restart, real: real + `,` + again, said: real + `,` + again},
 		"another Pod after a restart":   {c: restart, real: real + `,` + again, said: real + `,` + strings.Replace(again, `"p"`, `"q"`, 1), want: "admitted again: pod"},
 		"other CPUs after a restart":    {c: restart, real: real + `,` + again, said: real + `,` + strings.Replace(again, "1-2", "1", 1), want: "admitted again: container c: cpus"},
+		"Pods that may not be there":    {c: restart, real: real + `,` + again, said: real + `,{"restarted":true}`, sets: true},
+		"Pods that are there":           {c: restart, real: real + `,` + again, said: real + `,{"restarted":true}`, want: "1 Pods are admitted again"},
 		"a kubelet that does not start": {c: restart, real: real + `,{"restarted":false}`, said: real + `,` + again, want: "restarted:"},
 		"the end of a process":          {c: start + admit + `,{"remove":"p"}]}`, real: `{"pod":"p","admitted":false,"reason":"<panic>"}`, said: `{"pod":"p","admitted":false,"reason":"<panic>"},{}`},
 		"an end that is not seen":       {real: `{"pod":"p","admitted":false,"reason":"<panic>"}`, said: real, want: "admitted:"},
