@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "cache/explain_change.h"
+#include "cache/explain_compute.h"
 
 namespace numafit::cache {
 namespace {
@@ -107,6 +110,9 @@ std::string FoldKey(const policy::Judgement& judgement, const std::string& answe
   return key;
 }
 
+// Changes of the request are looked for on so many distinct states at most.
+constexpr int kMostStatesForChanges = 64;
+
 // Judges every distinct state once.
 class Judge {
  public:
@@ -117,6 +123,8 @@ class Judge {
     policy::Judgement judgement;
     std::string text;
     int free = 0;  // of what the Pod asks for: who comes nearest
+    // Empty until they are asked for.
+    std::optional<Changes> changes;
   };
   const Answer& Of(const NodeState& state) {
     const auto [found, is_new] = answers_.try_emplace(state.id);
@@ -130,14 +138,26 @@ class Judge {
     return found->second;
   }
 
+  const Changes& ChangesOn(const NodeState& state) {
+    std::optional<Changes>& changes = answers_.at(state.id).changes;
+    if (!changes) {
+      changes.emplace();
+      if (++states_with_changes_ <= kMostStatesForChanges) {
+        changes = ChangesThatPass(state, demand_, answers_.at(state.id).judgement);
+      }
+    }
+    return *changes;
+  }
+
  private:
   const policy::Demand& demand_;
   const policy::ScoreStrategy* strategy_;
   std::map<std::uint64_t, Answer> answers_;
+  int states_with_changes_ = 0;
 };
 
-NodeAnswer AnswerFor(const NodeView& view, const policy::Demand& demand,
-                     const Judge::Answer& answer) {
+NodeAnswer AnswerFor(const NodeView& view, const policy::Demand& demand, Judge& judge) {
+  const Judge::Answer& answer = judge.Of(*view.state);
   NodeAnswer result;
   result.node = view.name;
   const policy::KubeletSettings& kubelet = view.state->topology->kubelet();
@@ -148,6 +168,13 @@ NodeAnswer AnswerFor(const NodeView& view, const policy::Demand& demand,
   result.score = answer.judgement.score;
   result.answer = answer.text;
   result.resources = Asked(*view.state, demand);
+  result.compute = FreeCompute(*view.state, demand);
+  const Changes& changes = judge.ChangesOn(*view.state);
+  result.changes = changes.texts;
+  result.notes = changes.faults;
+  if (std::string note = VersionNote(kubelet.version); !note.empty()) {
+    result.notes.push_back(std::move(note));
+  }
   return result;
 }
 
@@ -254,13 +281,15 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
   std::map<std::pair<std::string, std::string>, std::size_t> groups;
   for (const NodeView* view : order) {
     const Judge::Answer& answer = judge.Of(*view->state);
-    const std::string policy(policy::TopologyPolicyName(view->state->topology->kubelet().policy));
-    const auto [group, is_new] =
-        groups.try_emplace({FoldKey(answer.judgement, answer.text), policy}, result.answers.size());
+    const policy::KubeletSettings& kubelet = view->state->topology->kubelet();
+    const std::string settings =
+        std::string(policy::TopologyPolicyName(kubelet.policy)) + VersionNote(kubelet.version);
+    const auto [group, is_new] = groups.try_emplace(
+        {FoldKey(answer.judgement, answer.text), settings}, result.answers.size());
     if (options.fold && !is_new) {
       result.answers[group->second].alike.push_back(view->name);
     } else {
-      result.answers.push_back(AnswerFor(*view, demand, answer));
+      result.answers.push_back(AnswerFor(*view, demand, judge));
     }
   }
   if (result.fit == 0) {

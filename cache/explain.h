@@ -2,6 +2,7 @@
 // `numafit explain`, the extender's read API and tests share it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,20 @@
 #include "policy/score/score_strategy.h"
 
 namespace numafit::cache {
+
+// CPUs (those that are not reserved) or bytes of memory that the kubelet gives to one container
+// alone. Ranges over what its state may be.
+struct ComputeCount {
+  int numa = -1;  // -1: the whole node
+  std::int64_t at_least = 0;
+  std::int64_t at_most = 0;
+  std::int64_t all = 0;
+};
+struct ComputeFree {
+  std::string resource;               // "cpu", "memory", "hugepages-1Gi"
+  std::vector<ComputeCount> by_numa;  // ascending; every NUMA node of the machine
+  ComputeCount total;
+};
 
 // The answer of one node, and of those that answer the same; refusals may differ in their numbers,
 // and the node is then the nearest miss.
@@ -28,6 +43,13 @@ struct NodeAnswer {
   // obstacle with its numbers. Of `node`; the others may have other numbers free elsewhere.
   std::string answer;
   std::vector<ResourceFree> resources;  // those that the Pod asks for
+  std::vector<ComputeFree> compute;     // likewise, where it gets CPUs or memory for itself
+  // Requests that this node would take, each tried: "with at least 9 CPUs". Empty where it fits,
+  // where none was found, and where the kubelet is not what refuses.
+  std::vector<std::string> changes;
+  // What one should know beside the answer: faults of the kubelet that refuse a Pod which would
+  // fit, and that the kubelet's version is not among those whose rules are known.
+  std::vector<std::string> notes;
 };
 
 // A change that would let the Pod in.
@@ -69,7 +91,8 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
 
 // {"pod", "wants", "nodes", "fit", "guaranteed", "best", "answers": [{"node", "alike",
 //  "topologyManagerPolicy", "topologyManagerScope", "reason", "alignment", "score", "answer",
-//  "resources": [{"resource", "free": {...}, "byNuma": [{"numa", "free", "freeAtMost", "all"}]}]}],
+//  "resources": [{"resource", "free": {...}, "byNuma": [{"numa", "free", "freeAtMost", "all"}]}],
+//  "compute": [as resources; "cpu" in CPUs, the others in bytes], "changes", "notes"}],
 //  "help": [{"kind", "text", ...}]}
 std::string ToJson(const Explanation& explanation);
 

@@ -5,7 +5,9 @@
 #include <set>
 
 #include "cache/explain.h"
+#include "cache/explain_compute.h"
 #include "policy/needs.h"
+#include "policy/unit_room.h"
 
 namespace numafit::cache {
 namespace {
@@ -115,10 +117,7 @@ policy::Usage RefusingUsage(const NodeState& state, const policy::Demand& demand
   for (const policy::Usage& usage : state.knowledge.usages) {
     const policy::AdmitResult result = policy::Admit(*state.topology, usage, demand);
     for (const policy::Outcome& outcome : result.outcomes) {
-      if (outcome.admitted) continue;
-      policy::Usage before = usage;
-      before.Add(outcome.held.devices);
-      return before;
+      if (!outcome.admitted) return policy::UsageAtRefusal(*state.topology, usage, outcome);
     }
   }
   return state.knowledge.usages.front();
@@ -200,25 +199,11 @@ std::string CountObstacle(const policy::Topology& topology, const policy::Usage&
   return {};
 }
 
-// Why restricted refuses although everything is free: no one set of NUMA nodes is smallest for all.
-std::string WidthObstacle(const policy::Topology& topology, const DeviceRequests& requests) {
-  std::string text;
-  std::set<int> widths;
-  for (const DeviceRequest& request : requests) {
-    const int width = policy::FewestNumaNodes(topology, {request});
-    widths.insert(width);
-    text += fmt::format("{}{} {} need {}", text.empty() ? "" : ", ", request.count,
-                        ShortName(ResourceOf(topology, request)), width);
-  }
-  if (widths.size() < 2) return {};
-  return fmt::format(": {} wants one set of NUMA nodes that is the smallest for each, and {}",
-                     policy::TopologyPolicyName(topology.kubelet().policy), text);
-}
-
 std::string Refusal(const NodeState& state, const policy::Demand& demand,
                     const policy::Judgement& judgement) {
   const policy::Topology& topology = *state.topology;
-  if (!judgement.refused_resource.empty() && topology.FindPool(judgement.refused_resource) < 0) {
+  if (judgement.kubelet_reason == policy::RefusalReason::kNone &&
+      !judgement.refused_resource.empty()) {
     return fmt::format("no: this node has no {}", judgement.refused_resource);
   }
   const auto container = static_cast<std::size_t>(std::max(0, judgement.refused_container));
@@ -235,7 +220,17 @@ std::string Refusal(const NodeState& state, const policy::Demand& demand,
   const std::string who = demand.containers.size() > 1 && judgement.refused_container > 0
                               ? fmt::format(" for container {}", demand.containers[container].name)
                               : "";
-  if (judgement.reason == Reason::kNeverFits) {
+  const bool never = judgement.reason == Reason::kNeverFits;
+  const policy::Requests all = policy::AllUnitRequests(topology, demand, container);
+  if (judgement.refused_container >= 0) {
+    const std::string compute =
+        ComputeObstacle(topology, never ? policy::Usage(topology) : usage, all, judgement);
+    if (!compute.empty()) {
+      return fmt::format("no{}: {}{} ({})", never ? ", never here" : "", compute, who,
+                         policy::RefusalReasonName(judgement.kubelet_reason));
+    }
+  }
+  if (never) {
     const std::string counts =
         CountObstacle(topology, policy::Usage(topology), requests, static_cast<std::size_t>(width));
     return fmt::format("no, never here: {}{}",
@@ -258,9 +253,14 @@ std::string Refusal(const NodeState& state, const policy::Demand& demand,
     return fmt::format("no: {} are free, but not on {} NUMA nodes{}", Wanted(topology, requests),
                        width, who);
   }
-  return fmt::format("no: the kubelet would refuse it{} ({}){}", who,
-                     policy::RefusalReasonName(judgement.kubelet_reason),
-                     WidthObstacle(topology, requests));
+  const std::string widths = WidthsText(topology, all);
+  return fmt::format(
+      "no: the kubelet would refuse it{} ({}){}", who,
+      policy::RefusalReasonName(judgement.kubelet_reason),
+      widths.empty()
+          ? std::string()
+          : fmt::format(": {} wants one set of NUMA nodes that is the smallest for each, and {}",
+                        policy::TopologyPolicyName(topology.kubelet().policy), widths));
 }
 
 }  // namespace
@@ -283,6 +283,12 @@ std::string AnswerOf(const NodeState& state, const policy::Demand& demand,
     case Reason::kNeverFits:
     case Reason::kKubeletRefuses:
       return Refusal(state, demand, judgement);
+    case Reason::kUnsupported:
+      if (judgement.admission.intractable) {
+        return "not known: with so many NUMA nodes the kubelet itself would search for minutes, or "
+               "for ever, before it admits or refuses this Pod";
+      }
+      [[fallthrough]];
     default:
       return fmt::format("no: {}", policy::ReasonText(judgement.reason));
   }

@@ -28,6 +28,21 @@ json ResourceJson(const ResourceFree& resource) {
           {"byNuma", std::move(by_numa)}};
 }
 
+json ComputeJson(const ComputeFree& compute) {
+  const auto count = [](const ComputeCount& each) -> json {
+    return {{"free", each.at_least}, {"freeAtMost", each.at_most}, {"all", each.all}};
+  };
+  json by_numa = json::array();
+  for (const ComputeCount& each : compute.by_numa) {
+    json entry = count(each);
+    entry["numa"] = each.numa;
+    by_numa.push_back(std::move(entry));
+  }
+  return {{"resource", compute.resource},
+          {"total", count(compute.total)},
+          {"byNuma", std::move(by_numa)}};
+}
+
 // The NUMA node with most free accelerators, and of those with most free endpoints.
 json LargestAligned(const NodeState& state, const std::vector<ResourceFree>& accelerators,
                     const std::vector<ResourceFree>& endpoints) {
@@ -94,6 +109,8 @@ std::string ToJson(const Explanation& explanation) {
     for (const ResourceFree& resource : answer.resources) {
       resources.push_back(ResourceJson(resource));
     }
+    json compute = json::array();
+    for (const ComputeFree& each : answer.compute) compute.push_back(ComputeJson(each));
     answers.push_back({{"node", answer.node},
                        {"alike", answer.alike},
                        {"topologyManagerPolicy", answer.policy},
@@ -102,7 +119,10 @@ std::string ToJson(const Explanation& explanation) {
                        {"alignment", policy::AlignmentName(answer.alignment)},
                        {"score", answer.score},
                        {"answer", answer.answer},
-                       {"resources", std::move(resources)}});
+                       {"resources", std::move(resources)},
+                       {"compute", std::move(compute)},
+                       {"changes", answer.changes},
+                       {"notes", answer.notes}});
   }
   json help = json::array();
   for (const Help& each : explanation.help) {

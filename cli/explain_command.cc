@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cache/explain_compute.h"
 #include "cache/pod_file.h"
 #include "cache/yaml_tree.h"
 #include "cli/command.h"
@@ -36,13 +38,25 @@ constexpr std::array<Option, 6> kOptions = {{
     kOutputOption,
 }};
 
-std::string Number(const json& count) {
-  const int least = count.value("free", 0);
-  const int most = count.value("freeAtMost", least);
-  const int all = count.value("all", 0);
+// What the kubelet gives out beside devices: memory is counted in bytes.
+constexpr const char* kKinds[] = {"resources", "compute"};
+
+std::string Amount(std::int64_t amount, bool bytes) {
+  return bytes ? cache::BytesText(amount) : fmt::format("{}", amount);
+}
+
+std::string Number(const json& count, bool bytes = false) {
+  const std::int64_t least = count.value("free", std::int64_t{0});
+  const std::int64_t most = count.value("freeAtMost", least);
+  const std::int64_t all = count.value("all", std::int64_t{0});
   if (all == 0) return "-";
-  return least == most ? fmt::format("{}/{}", least, all)
-                       : fmt::format("{}-{}/{}", least, most, all);
+  return least == most ? fmt::format("{}/{}", Amount(least, bytes), Amount(all, bytes))
+                       : fmt::format("{}-{}/{}", Amount(least, bytes), Amount(most, bytes),
+                                     Amount(all, bytes));
+}
+
+bool IsInBytes(const std::string& resource) {
+  return resource == "memory" || resource.starts_with("hugepages-");
 }
 
 std::string Short(const std::string& resource) {
@@ -52,11 +66,14 @@ std::string Short(const std::string& resource) {
 // "gpu 3/4 rdma 4/4" for one NUMA node (null: devices without one).
 std::string NumaCell(const json& answer, const json& numa) {
   std::string cell;
-  for (const json& resource : answer.value("resources", json::array())) {
-    for (const json& count : resource.value("byNuma", json::array())) {
-      if (count.value("numa", json()) != numa) continue;
-      cell += fmt::format("{}{} {}", cell.empty() ? "" : " ", Short(resource.value("resource", "")),
-                          Number(count));
+  for (const char* kind : kKinds) {
+    for (const json& resource : answer.value(kind, json::array())) {
+      const std::string name = resource.value("resource", "");
+      for (const json& count : resource.value("byNuma", json::array())) {
+        if (count.value("numa", json()) != numa) continue;
+        cell += fmt::format("{}{} {}", cell.empty() ? "" : " ", Short(name),
+                            Number(count, IsInBytes(name)));
+      }
     }
   }
   return cell;
@@ -65,11 +82,13 @@ std::string NumaCell(const json& answer, const json& numa) {
 // "4/4  1/4" for one resource, over the NUMA nodes in their order.
 std::string ResourceCell(const json& answer, const std::string& name) {
   std::string cell;
-  for (const json& resource : answer.value("resources", json::array())) {
-    if (resource.value("resource", "") != name) continue;
-    for (const json& count : resource.value("byNuma", json::array())) {
-      cell += fmt::format("{}{}{}", cell.empty() ? "" : "  ", Number(count),
-                          count.value("numa", json()).is_null() ? " without NUMA" : "");
+  for (const char* kind : kKinds) {
+    for (const json& resource : answer.value(kind, json::array())) {
+      if (resource.value("resource", "") != name) continue;
+      for (const json& count : resource.value("byNuma", json::array())) {
+        cell += fmt::format("{}{}{}", cell.empty() ? "" : "  ", Number(count, IsInBytes(name)),
+                            count.value("numa", json()).is_null() ? " without NUMA" : "");
+      }
     }
   }
   return cell;
@@ -78,10 +97,12 @@ std::string ResourceCell(const json& answer, const std::string& name) {
 // The resources that the answers speak of, in their order.
 std::vector<std::string> Resources(const json& answers) {
   std::vector<std::string> names;
-  for (const json& answer : answers) {
-    for (const json& resource : answer.value("resources", json::array())) {
-      const std::string name = resource.value("resource", "");
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  for (const char* kind : kKinds) {
+    for (const json& answer : answers) {
+      for (const json& resource : answer.value(kind, json::array())) {
+        const std::string name = resource.value("resource", "");
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      }
     }
   }
   return names;
@@ -90,11 +111,13 @@ std::vector<std::string> Resources(const json& answers) {
 // The NUMA ids that the answers speak of; null for devices without a NUMA node.
 std::vector<json> NumaIds(const json& answers) {
   std::vector<json> ids;
-  for (const json& answer : answers) {
-    for (const json& resource : answer.value("resources", json::array())) {
-      for (const json& count : resource.value("byNuma", json::array())) {
-        const json id = count.value("numa", json());
-        if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  for (const char* kind : kKinds) {
+    for (const json& answer : answers) {
+      for (const json& resource : answer.value(kind, json::array())) {
+        for (const json& count : resource.value("byNuma", json::array())) {
+          const json id = count.value("numa", json());
+          if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+        }
       }
     }
   }
@@ -129,6 +152,20 @@ std::string Headline(const json& explanation) {
                        fit - guaranteed);
   }
   return text + fmt::format("; best: {}", explanation["best"].get<std::string>());
+}
+
+// Under a row: what change of the request would pass there, and what one should know.
+void AddRemarks(const json& answer, const Terminal& terminal, Table& table) {
+  std::string changes;
+  for (const json& change : answer.value("changes", json::array())) {
+    changes += (changes.empty() ? "" : "; or ") + change.get<std::string>();
+  }
+  if (!changes.empty()) {
+    table.AddLine(Colored(fmt::format("  would fit there {}", changes), Tone::kFaint, terminal));
+  }
+  for (const json& note : answer.value("notes", json::array())) {
+    table.AddLine(Colored(fmt::format("  {}", note.get<std::string>()), Tone::kFaint, terminal));
+  }
 }
 
 std::string Render(const json& explanation, bool all, const Terminal& terminal) {
@@ -168,6 +205,7 @@ std::string Render(const json& explanation, bool all, const Terminal& terminal) 
     }
     row.push_back({answer.value("answer", ""), ToneOf(answer)});
     table.Add(std::move(row));
+    AddRemarks(answer, terminal, table);
     if (alike > 0) {
       table.AddLine(Colored(fmt::format("  … {} more like {}", alike, answer.value("node", "")),
                             Tone::kFaint, terminal));
@@ -233,7 +271,9 @@ const Command kExplainCommand = {
     .details =
         "Answers 0 when some node can place the Pod, 1 when none can.\n"
         "Nodes that answer the same are folded into one line; free/all per NUMA node is that of "
-        "the\nnode named. 3-4/4 means: three or four, depending on what the kubelet has picked.\n\n"
+        "the\nnode named. 3-4/4 means: three or four, depending on what the kubelet has picked.\n"
+        "CPUs and memory stand there when the kubelet gives the Pod its own. Changes of the "
+        "request were\ntried on that node.\n\n"
         "Examples:\n"
         "  numafit explain -f deploy/examples/train.yaml\n"
         "  numafit explain -f job.yaml --fleet fleet.yaml --node gpu-a-002\n"

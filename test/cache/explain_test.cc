@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cache/demand.h"
+#include "cache/explain_compute.h"
 #include "cache/pod_file.h"
 #include "test/cache/machines.h"
 
@@ -265,6 +266,187 @@ TEST(PodFile, QuotedAndPlainNumbersAreQuantities) {
   EXPECT_EQ(limits.at("a/b").value(), 2);
   EXPECT_EQ(limits.at("a/c").value(), 3);
   EXPECT_EQ(limits.at("cpu").milli(), 1500);
+}
+
+// --- CPUs and memory
+
+constexpr std::int64_t kGi = std::int64_t{1} << 30;
+
+// Two NUMA nodes with 4 + 4 devices, 8 CPUs and 32 GiB each; CPU 0 and 1 GiB are reserved.
+policy::TopologySpec ComputeSpec(policy::TopologyPolicy policy) {
+  test::Machine machine = test::kEven;
+  machine.policy = policy;
+  policy::TopologySpec spec = test::SpecOf(machine);
+  for (policy::NumaNodeSpec& node : spec.numa) {
+    std::vector<int> cpus;
+    for (int i = 0; i < 8; ++i) cpus.push_back(8 * node.id + i);
+    node.cores = policy::CoresOf(cpus, 2, node.id);
+    node.memory = 32 * kGi;
+  }
+  spec.kubelet.cpu_policy = policy::CpuPolicy::kStatic;
+  spec.kubelet.reserved_cpu_milli = 1000;
+  spec.kubelet.memory_policy = policy::MemoryPolicy::kStatic;
+  spec.kubelet.reserved_memory = {{.numa = 0, .limits = {{"memory", kGi}}}};
+  return spec;
+}
+
+policy::Demand WithCompute(policy::Demand demand, std::int64_t cpus, std::int64_t gib) {
+  demand.qos = policy::QosClass::kGuaranteed;
+  demand.containers.back().requests = {{"cpu", cpus * 1000}, {"memory", gib * kGi * 1000}};
+  return demand;
+}
+
+class ExplainComputeTest : public ::testing::Test {
+ protected:
+  NodeAnswer Answer(const policy::TopologySpec& spec, const policy::Demand& demand,
+                    const std::vector<policy::Demand>& running = {}) {
+    auto state = std::make_shared<NodeState>();
+    state->topology = policy::Topology::Create(spec).value();
+    policy::Usage usage(*state->topology);
+    for (const policy::Demand& pod : running) {
+      const policy::AdmitResult result = policy::Admit(*state->topology, usage, pod);
+      EXPECT_TRUE(result.outcomes.front().admitted);
+      policy::Apply(*state->topology, result.outcomes.front(), usage);
+    }
+    state->knowledge.usages = {usage};
+    NodeView view;
+    view.name = "n";
+    view.state = state;
+    explanation_ = Explain({view}, "default/p", demand, {}).value();
+    return explanation_.answers.at(0);
+  }
+  Explanation explanation_;
+};
+
+TEST_F(ExplainComputeTest, RefusalsForCpusAndMemoryHaveTheirNumbers) {
+  using policy::TopologyPolicy;
+  const auto single = ComputeSpec(TopologyPolicy::kSingleNumaNode);
+  const policy::Demand half = WithCompute(*test::Want(0, 0), 5, 20);
+  const auto ask = [&](std::int64_t cpus, std::int64_t gib) {
+    return Answer(single, WithCompute(*test::Want(1, 1), cpus, gib), {half, half});
+  };
+  NodeAnswer answer = ask(4, 8);
+  EXPECT_EQ(answer.reason, Reason::kNumaFragmented);
+  EXPECT_THAT(answer.answer, AllOf(HasSubstr("5 CPUs are free, 3 CPUs at most on one NUMA node"),
+                                   HasSubstr("TopologyAffinityError")));
+  EXPECT_THAT(answer.changes, ::testing::Contains("with 3 CPUs"));
+  EXPECT_THAT(ask(6, 8).answer, HasSubstr("5 CPUs of 15 CPUs are free, 6 CPUs are wanted"));
+  answer = ask(2, 16);
+  EXPECT_THAT(answer.answer, AllOf(HasSubstr("23Gi of memory are free"), HasSubstr("12Gi"),
+                                   HasSubstr("UnexpectedAdmissionError")));
+  EXPECT_THAT(answer.changes, ::testing::Contains("with 12Gi of memory"));
+  EXPECT_THAT(Answer(single, WithCompute(*test::Want(1, 1), 9, 8)).answer,
+              AllOf(HasSubstr("never here"), HasSubstr("9 CPUs need 2 NUMA nodes")));
+  EXPECT_THAT(Answer(single, WithCompute(*test::Want(1, 1), 40, 8)).answer,
+              HasSubstr("this node has 15 CPUs for Pods in all, 40 CPUs are wanted"));
+}
+
+TEST_F(ExplainComputeTest, FreeCpusAndMemoryStandBesideTheDevices) {
+  const auto spec = ComputeSpec(policy::TopologyPolicy::kSingleNumaNode);
+  const NodeAnswer answer =
+      Answer(spec, WithCompute(*test::Want(1, 1), 2, 4), {WithCompute(*test::Want(0, 0), 3, 10)});
+  ASSERT_EQ(answer.compute.size(), 2U);
+  EXPECT_EQ(answer.compute[0].resource, "cpu");
+  EXPECT_EQ(answer.compute[0].by_numa[0].at_least, 4);
+  EXPECT_EQ(answer.compute[0].by_numa[0].all, 7);
+  EXPECT_EQ(answer.compute[0].total.at_most, 12);
+  EXPECT_EQ(answer.compute[1].resource, "memory");
+  EXPECT_EQ(answer.compute[1].by_numa[0].at_least, 21 * kGi);
+  EXPECT_EQ(answer.compute[1].by_numa[1].all, 32 * kGi);
+  const auto json = nlohmann::json::parse(ToJson(explanation_))["answers"][0];
+  EXPECT_EQ(json["compute"][0]["byNuma"][0]["free"], 4);
+  EXPECT_EQ(json["compute"][1]["total"]["all"], 63 * kGi);
+  EXPECT_TRUE(json["changes"].empty()) << "it fits";
+  EXPECT_TRUE(Answer(spec, *test::Want(1, 1)).compute.empty()) << "shares CPUs and memory";
+}
+
+TEST_F(ExplainComputeTest, RestrictedSaysWhichWidthsDifferAndWhatWouldPass) {
+  const auto spec = ComputeSpec(policy::TopologyPolicy::kRestricted);
+  const NodeAnswer answer = Answer(spec, WithCompute(*test::Want(8, 8), 4, 40));
+  EXPECT_EQ(answer.reason, Reason::kKubeletRefuses);
+  EXPECT_THAT(answer.answer, AllOf(HasSubstr("8 gpu need 2"), HasSubstr("4 CPUs need 1"),
+                                   HasSubstr("40Gi of memory need 2")));
+  EXPECT_THAT(answer.changes, ElementsAre("with at least 9 CPUs",
+                                          HasSubstr("with at most 4 gpu and at most 4 rdma")));
+}
+
+TEST_F(ExplainComputeTest, HalfACoreIsNamedAndRoundedUp) {
+  auto spec = ComputeSpec(policy::TopologyPolicy::kSingleNumaNode);
+  spec.kubelet.cpu_options = {{"full-pcpus-only", "true"}};
+  spec.kubelet.reserved_cpu_milli = 2000;
+  const NodeAnswer answer = Answer(spec, WithCompute(*test::Want(1, 1), 3, 4));
+  EXPECT_THAT(answer.answer, AllOf(HasSubstr("3 CPUs are not whole cores of 2 threads"),
+                                   HasSubstr("SMTAlignmentError")));
+  EXPECT_THAT(answer.changes, ElementsAre("with 4 CPUs", "with 2 CPUs"));
+}
+
+TEST_F(ExplainComputeTest, AZeroLimitIsTheKubeletsFault) {
+  policy::TopologySpec spec;
+  spec.kubelet.policy = policy::TopologyPolicy::kRestricted;
+  spec.kubelet.version = policy::KubeletVersion::Parse("v1.36.3");
+  for (int numa = 0; numa < 2; ++numa) spec.numa.emplace_back().id = numa;
+  for (const auto& [resource, numa] : {std::pair(test::kGpu, 0), std::pair(test::kRdma, 1)}) {
+    policy::DeviceSpec& device = spec.devices[resource].emplace_back();
+    device.id = "d";
+    device.numa = std::vector<int>{numa};
+  }
+  policy::Demand demand = *test::Want(0, 1);
+  demand.containers[0].devices[test::kGpu] = 0;
+  NodeAnswer answer = Answer(spec, demand);
+  EXPECT_THAT(answer.changes, ElementsAre(HasSubstr("without the limit of 0 nvidia.com/gpu")));
+  EXPECT_THAT(answer.notes,
+              ElementsAre(AllOf(HasSubstr("A fault of the kubelet"), HasSubstr("since 1.36"))));
+  spec.kubelet.version = policy::KubeletVersion::Parse("v1.35.4");
+  answer = Answer(spec, demand);
+  EXPECT_EQ(answer.reason, Reason::kFits);
+  EXPECT_THAT(answer.notes, ElementsAre());
+}
+
+TEST_F(ExplainComputeTest, LeftoversOfInitContainersAreTheKubeletsFault) {
+  test::Machine machine = test::kEven;
+  machine.policy = policy::TopologyPolicy::kRestricted;
+  policy::Demand demand = *test::Want(1, 0);
+  policy::ContainerDemand init;
+  init.name = "warm-up";
+  init.kind = policy::ContainerDemand::Kind::kInit;
+  init.devices[test::kGpu] = 5;
+  demand.containers.insert(demand.containers.begin(), init);
+  const NodeAnswer answer = Answer(test::SpecOf(machine), demand);
+  EXPECT_FALSE(answer.reason == Reason::kFits);
+  EXPECT_THAT(answer.changes, ::testing::Contains("without devices for init container warm-up"));
+  EXPECT_THAT(answer.notes, ElementsAre(AllOf(HasSubstr("A fault of the kubelet"),
+                                              HasSubstr("warm-up"), HasSubstr("main"))));
+}
+
+TEST_F(ExplainComputeTest, VersionsThatAreNotKnownAreSaidToBeSo) {
+  auto spec = test::SpecOf(test::kEven);
+  spec.kubelet.version = policy::KubeletVersion::Parse("v1.38.0");
+  EXPECT_THAT(Answer(spec, *test::Want(1, 1)).notes,
+              ElementsAre(AllOf(HasSubstr("1.38 is newer"), HasSubstr("rules of 1.37"))));
+  spec.kubelet.version = policy::KubeletVersion::Parse("v1.33.2");
+  EXPECT_THAT(Answer(spec, *test::Want(1, 1)).notes,
+              ElementsAre(AllOf(HasSubstr("1.33 is older"), HasSubstr("rules of 1.34"))));
+  spec.kubelet.version = policy::KubeletVersion::Parse("v1.37.2");
+  EXPECT_TRUE(Answer(spec, *test::Want(1, 1)).notes.empty());
+}
+
+TEST_F(ExplainComputeTest, WhatNobodyCanWaitForIsSaidToBeSo) {
+  auto spec = ComputeSpec(policy::TopologyPolicy::kSingleNumaNode);
+  for (int numa = 2; numa < 20; ++numa) {
+    spec.numa.emplace_back().id = numa;
+    spec.numa.back().memory = 4 * kGi;
+  }
+  spec.kubelet.max_allowable_numa_nodes = 20;
+  const NodeAnswer answer = Answer(spec, WithCompute(*test::Want(1, 1), 2, 4));
+  EXPECT_EQ(answer.reason, Reason::kUnsupported);
+  EXPECT_THAT(answer.answer, HasSubstr("would search for minutes"));
+}
+
+TEST(BytesText, RoundsDown) {
+  EXPECT_EQ(BytesText(0), "0");
+  EXPECT_EQ(BytesText(64 * kGi), "64Gi");
+  EXPECT_EQ(BytesText(kGi * 3 / 2), "1.5Gi");
+  EXPECT_EQ(BytesText(2 * kGi - 1), "1.9Gi");
 }
 
 }  // namespace
