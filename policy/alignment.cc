@@ -131,6 +131,21 @@ bool AsksForNothing(const Topology& topology, const Demand& demand) {
       [&](const ContainerDemand& c) { return ContainerRequests(topology, c).empty(); });
 }
 
+// The gate PodLevelResourceManagers gives such Pods CPUs and memory by rules that are not mirrored.
+bool IsNotMirrored(const Topology& topology, const Demand& demand) {
+  const bool has_books = topology.cpu_manager() != nullptr || topology.memory_manager() != nullptr;
+  const KubeletSettings& kubelet = topology.kubelet();
+  if (!has_books || !demand.pod_level_resources || !kubelet.version.HasPodLevelResourceManagers()) {
+    return false;
+  }
+  const char* all = kubelet.version.PodLevelResourceManagersAreAlpha() ? "AllAlpha" : "AllBeta";
+  for (const char* gate : {"PodLevelResourceManagers", all}) {
+    const auto found = kubelet.feature_gates.find(gate);
+    if (found != kubelet.feature_gates.end()) return found->second;
+  }
+  return false;
+}
+
 // One question about one node, in steps.
 class Judging {
  public:
@@ -146,6 +161,10 @@ class Judging {
     if (const std::string_view missing = MissingResource(topology_, demand_); !missing.empty()) {
       judgement_.reason = Reason::kNeverFits;
       judgement_.refused_resource = std::string(missing);
+      return std::move(judgement_);
+    }
+    if (IsNotMirrored(topology_, demand_)) {
+      judgement_.reason = Reason::kUnsupported;
       return std::move(judgement_);
     }
     AskKubelet();

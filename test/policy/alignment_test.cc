@@ -349,6 +349,20 @@ TEST(JudgeCompute, WhatTheKubeletWouldSearchForForEverIsNotJudged) {
   EXPECT_TRUE(Node(machine).Ask(PodOf().App({{kGpu, 1}})).fits()) << "has no say in memory";
 }
 
+TEST(JudgeCompute, PodLevelManagersAreNotGuessedAt) {
+  const PodOf pod = PodOf().App({{kGpu, 1}}).With(1000, 1).PodLevelResources();
+  const auto reason = [&](int minor, std::map<std::string, bool> gates) {
+    Machine machine = Compute(kSingle).Version(minor);
+    machine.spec().kubelet.feature_gates = std::move(gates);
+    return Node(machine).Ask(pod).reason;
+  };
+  EXPECT_EQ(reason(37, {}), Reason::kFits);
+  EXPECT_EQ(reason(37, {{"PodLevelResourceManagers", true}}), Reason::kUnsupported);
+  EXPECT_EQ(reason(36, {{"AllAlpha", true}}), Reason::kUnsupported);
+  EXPECT_EQ(reason(37, {{"AllAlpha", true}}), Reason::kFits) << "beta by then";
+  EXPECT_EQ(reason(37, {{"AllBeta", true}, {"PodLevelResourceManagers", false}}), Reason::kFits);
+}
+
 // --- score
 
 TEST(JudgeScore, GuaranteedIsBeforePossibleAndEnforcedBeforeNot) {
