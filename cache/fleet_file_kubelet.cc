@@ -180,11 +180,13 @@ void ReadKubelet(const TreeReader& kubelet, KubeletEntry& entry) {
   policy::KubeletSettings& settings = entry.settings;
   entry.version =
       kubelet["version"].Text(fmt::format("v1.{}.0", policy::KubeletVersion::kNewestMinor));
-  settings.version = policy::KubeletVersion::Parse(entry.version);
-  if (!kubelet["version"].IsNull() && !settings.version.IsKnown()) {
-    kubelet["version"].Fail(fmt::format("is \"{}\", expected v1.{} to v1.{}", entry.version,
-                                        policy::KubeletVersion::kOldestMinor,
-                                        policy::KubeletVersion::kNewestMinor));
+  // A version whose rules are not known is judged by the nearest that are; explanations say so.
+  const auto version = policy::KubeletVersion::TryParse(entry.version);
+  if (version) {
+    settings.version = *version;
+  } else {
+    kubelet["version"].Fail(
+        fmt::format("is \"{}\", expected a version such as v1.36.3", entry.version));
   }
   settings.policy = Word<policy::TopologyPolicy>(
       kubelet["topologyManagerPolicy"], policy::ParseTopologyPolicy,

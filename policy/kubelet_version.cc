@@ -15,13 +15,17 @@ bool TakeNumber(std::string_view& text, int& number) {
 
 }  // namespace
 
-KubeletVersion KubeletVersion::Parse(std::string_view text) {
+std::optional<KubeletVersion> KubeletVersion::TryParse(std::string_view text) {
   KubeletVersion version;
   if (text.starts_with('v')) text.remove_prefix(1);
-  if (!TakeNumber(text, version.major) || !text.starts_with('.')) return {};
+  if (!TakeNumber(text, version.major) || !text.starts_with('.')) return std::nullopt;
   text.remove_prefix(1);
-  if (!TakeNumber(text, version.minor)) return {};
+  if (!TakeNumber(text, version.minor)) return std::nullopt;
   return version;
+}
+
+KubeletVersion KubeletVersion::Parse(std::string_view text) {
+  return TryParse(text).value_or(KubeletVersion{});
 }
 
 }  // namespace numafit::policy

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <optional>
 #include <string_view>
 
 namespace numafit::policy {
@@ -16,6 +17,8 @@ struct KubeletVersion {
   static constexpr int kOldestMinor = 34;
   static constexpr int kNewestMinor = 37;
 
+  // nullopt: not the text of a version.
+  static std::optional<KubeletVersion> TryParse(std::string_view text);
   // An unreadable version is the newest.
   static KubeletVersion Parse(std::string_view text);
 

@@ -138,8 +138,8 @@ INSTANTIATE_TEST_SUITE_P(
               "reservedMemory[0].limits.memory: is \"0\", expected an amount"},
         Wrong{"FeatureGateNoBool", WithShape("{featureGates: {X: yes}}", kTwoNuma, "[]"),
               "featureGates.X: is \"yes\", expected true or false"},
-        Wrong{"UnknownVersion", WithShape("{version: v1.20.0}", kTwoNuma, "[]"),
-              "version: is \"v1.20.0\", expected v1.34 to v1.37"},
+        Wrong{"NoVersion", WithShape("{version: newest}", kTwoNuma, "[]"),
+              "version: is \"newest\", expected a version such as v1.36.3"},
         Wrong{"UnknownOption",
               WithShape("{topologyManagerPolicyOptions: {fast: true}}", kTwoNuma, "[]"),
               "topologyManagerPolicyOptions.fast: unknown key"},
@@ -212,6 +212,18 @@ INSTANTIATE_TEST_SUITE_P(
                       "{nvidia.com/gpu: many}}}]}"),
               "is \"many\", expected an amount"}),
     [](const auto& row) { return row.param.name; });
+
+TEST(FleetFile, TakesVersionsWhoseRulesAreNotKnown) {
+  for (const int minor : {20, 38}) {
+    const absl::StatusOr<FleetFile> fleet =
+        ParseFleetFile(WithShape("{version: v1." + std::to_string(minor) + ".1}", kTwoNuma, "[]",
+                                 "[{shape: s, count: 1, namePrefix: n-}]"),
+                       "f.yaml");
+    ASSERT_TRUE(fleet.ok()) << fleet.status();
+    EXPECT_EQ(fleet->nodes[0].topology->kubelet().version.minor, minor);
+    EXPECT_FALSE(fleet->nodes[0].topology->kubelet().version.IsKnown());
+  }
+}
 
 TEST(FleetFile, ReadsAShapeIntoATopology) {
   const absl::StatusOr<FleetFile> fleet = ParseFleetFile(
