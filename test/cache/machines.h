@@ -24,6 +24,9 @@ struct Machine {
   int endpoint_numa_nodes;  // those with endpoints, from NUMA 0
   // Besides: GPUs that sit on two NUMA nodes at once.
   int wide_gpus = 0;
+  // The static CPU manager (12 CPUs per NUMA node, two threads a core) and the Static memory
+  // manager (64 GiB per NUMA node).
+  bool managers = false;
 };
 
 inline constexpr Machine kEven = {
@@ -43,6 +46,34 @@ inline const Machine kMachines[] = {
      2},
     {"Wide", policy::TopologyPolicy::kRestricted, policy::TopologyScope::kContainer, 2, 2, 2, 2, 2},
 };
+
+inline const Machine kMachinesWithManagers[] = {
+    {"EvenWithManagers", policy::TopologyPolicy::kSingleNumaNode, policy::TopologyScope::kContainer,
+     2, 4, 4, 2, 0, true},
+    {"RestrictedWithManagers", policy::TopologyPolicy::kRestricted,
+     policy::TopologyScope::kContainer, 2, 4, 4, 2, 0, true},
+    {"QuartersWithManagers", policy::TopologyPolicy::kRestricted, policy::TopologyScope::kPod, 4, 2,
+     2, 4, 0, true},
+    {"BestEffortWithManagers", policy::TopologyPolicy::kBestEffort,
+     policy::TopologyScope::kContainer, 2, 4, 2, 2, 0, true},
+    {"UnalignedWithManagers", policy::TopologyPolicy::kNone, policy::TopologyScope::kContainer, 2,
+     4, 4, 2, 0, true},
+};
+
+inline void AddManagers(policy::TopologySpec& spec) {
+  constexpr int kCpus = 12;
+  int next = 0;
+  for (policy::NumaNodeSpec& numa : spec.numa) {
+    std::vector<int> cpus;
+    for (int i = 0; i < kCpus; ++i) cpus.push_back(next++);
+    numa.cores = policy::CoresOf(cpus, 2, numa.id);
+    numa.memory = std::int64_t{64} << 30;
+  }
+  spec.kubelet.cpu_policy = policy::CpuPolicy::kStatic;
+  spec.kubelet.reserved_cpu_milli = 2000;
+  spec.kubelet.memory_policy = policy::MemoryPolicy::kStatic;
+  spec.kubelet.reserved_memory = {{.numa = 0, .limits = {{"memory", std::int64_t{1} << 30}}}};
+}
 
 inline policy::TopologySpec SpecOf(const Machine& machine) {
   policy::TopologySpec spec;
@@ -68,6 +99,7 @@ inline policy::TopologySpec SpecOf(const Machine& machine) {
     device.id = "w" + std::to_string(i);
     device.numa = std::vector<int>{0, 1};
   }
+  if (machine.managers) AddManagers(spec);
   return spec;
 }
 
@@ -102,6 +134,20 @@ inline std::shared_ptr<policy::Demand> RandomDemand(std::mt19937& random) {
     first.kind = random() % 2 == 0 ? Kind::kInit : Kind::kSidecar;
     first.devices[kGpu] = static_cast<int>(1 + random() % 3);
     demand->containers.insert(demand->containers.begin(), first);
+  }
+  return demand;
+}
+
+// The same, and more than half of them Guaranteed: CPUs (whole cores mostly) and memory of their
+// own.
+inline std::shared_ptr<policy::Demand> RandomDemandWithCpus(std::mt19937& random) {
+  auto demand = RandomDemand(random);
+  if (random() % 5 < 2) return demand;
+  demand->qos = policy::QosClass::kGuaranteed;
+  for (policy::ContainerDemand& container : demand->containers) {
+    const auto cpus = static_cast<std::int64_t>(random() % 8 == 0 ? 3 : 2 + random() % 3 * 2);
+    container.requests["cpu"] = cpus * 1000;
+    container.requests["memory"] = (static_cast<std::int64_t>(4 + random() % 5 * 10) << 30) * 1000;
   }
   return demand;
 }

@@ -32,9 +32,9 @@ class SimulatedKubelet {
     std::advance(pod, Below(waiting_.size()));
     const policy::AdmitResult result = policy::Admit(*topology_, usage_, *pod->second);
     const policy::Outcome& outcome = result.outcomes[Below(result.outcomes.size())];
+    policy::Apply(*topology_, outcome, usage_);
     if (outcome.admitted) {
-      usage_.Add(outcome.held.devices);
-      held_[pod->first] = outcome.held.devices;
+      held_[pod->first] = outcome.held;
       news_.push_back({pod->first, News::kAdmitted});
     } else {
       ++refused_;
@@ -46,7 +46,7 @@ class SimulatedKubelet {
     if (held_.empty()) return;
     auto pod = held_.begin();
     std::advance(pod, Below(held_.size()));
-    usage_.Remove(pod->second);
+    usage_.Release(*topology_, pod->second);
     news_.push_back({pod->first, News::kGone});
     held_.erase(pod);
   }
@@ -63,7 +63,7 @@ class SimulatedKubelet {
     for (auto pod = leaving_.begin(); pod != leaving_.end(); ++pod) {
       const auto held = held_.find(*pod);
       if (held == held_.end()) continue;
-      usage_.Remove(held->second);
+      usage_.Release(*topology_, held->second);
       held_.erase(held);
       gone_.push_back(*pod);
       leaving_.erase(pod);
@@ -103,22 +103,35 @@ class SimulatedKubelet {
   std::mt19937& random_;
   policy::Usage usage_;
   std::map<Handle, std::shared_ptr<const policy::Demand>> waiting_;
-  std::map<Handle, policy::DeviceHolding> held_;
+  std::map<Handle, policy::Holding> held_;
   std::set<Handle> leaving_;  // deleted, and holding devices
   std::vector<Handle> gone_;  // deleted, and not any more
   std::deque<std::pair<Handle, News>> news_;
   int refused_ = 0;
 };
 
+// The same, whatever the ids of the CPUs.
+bool IsSame(const policy::Topology& topology, const policy::Usage& a, const policy::Usage& b) {
+  if (a.raw() != b.raw() || a.compute().memory != b.compute().memory) return false;
+  if (topology.cpu_manager() == nullptr) return true;
+  const auto& numa = topology.cpu_manager()->topology().numa_nodes();
+  return std::all_of(numa.begin(), numa.end(), [&](const auto& node) {
+    return node.cpus.CountAnd(a.compute().default_cpus) ==
+           node.cpus.CountAnd(b.compute().default_cpus);
+  });
+}
+
 bool SaysPossible(const NodeState& state, const policy::Usage& usage, bool someone_waits) {
   if (state.knowledge.settling || !state.exhaustive) return true;  // "cannot tell"
   if (!state.pending.empty()) {
     return std::any_of(state.now.begin(), state.now.end(),
-                       [&](const NodeState::Now& now) { return now.usage == usage; });
+                       [&](const auto& now) { return IsSame(*state.topology, now.usage, usage); });
   }
   if (someone_waits) return true;  // a kubelet that does not enforce: judged once they are in
   const auto& usages = state.knowledge.usages;
-  return std::find(usages.begin(), usages.end(), usage) != usages.end();
+  return std::any_of(usages.begin(), usages.end(), [&](const policy::Usage& possible) {
+    return IsSame(*state.topology, possible, usage);
+  });
 }
 
 class AnyMachine : public ::testing::TestWithParam<test::Machine> {};
@@ -210,6 +223,65 @@ TEST_P(AnyMachine, TheTruthIsPossibleWhilePodsAreBeingDeleted) {
     EXPECT_GT(left_unheard, 50);
   }
 }
+
+class AnyMachineWithManagers : public ::testing::TestWithParam<test::Machine> {};
+
+// With books of CPUs and memory: the truth is possible, and a Pod that is let in when nobody waits
+// is admitted.
+TEST_P(AnyMachineWithManagers, WhatFitsIsAdmitted) {
+  int judged = 0;
+  int let_in = 0;
+  int kept_out = 0;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    const auto topology = test::Make(GetParam());
+    PossibleStates states(topology, {});
+    SimulatedKubelet kubelet(topology, random);
+    for (int step = 0; step < 60; ++step) {
+      switch (random() % 6) {
+        case 0:
+        case 1: {
+          const auto demand = test::RandomDemandWithCpus(random);
+          const bool fits = JudgeOnNode(states.Describe(), *demand, nullptr).fits();
+          (fits ? let_in : kept_out) += 1;
+          if (fits && kubelet.waiting() == 0 && kubelet.unheard() == 0) {
+            EXPECT_EQ(policy::Admit(*topology, kubelet.usage(), *demand).verdict(),
+                      policy::Verdict::kAdmitted)
+                << GetParam().name << ", seed " << seed << ", step " << step;
+          }
+          // Others bind whatever they want.
+          if (fits || random() % 8 == 0) kubelet.Bind(states.AddWaiting(demand), demand);
+          break;
+        }
+        case 2:
+          kubelet.AdmitOne();
+          break;
+        case 3:
+          if (random() % 2 == 0) kubelet.FinishOne();
+          break;
+        case 4:
+          if (random() % 2 == 0) kubelet.DeleteOne(states);
+          break;
+        default:
+          kubelet.LeaveOne();
+          kubelet.TellWhoIsGone(states);
+      }
+      while (kubelet.Tell(states)) {
+      }
+      const NodeState state = states.Describe();
+      ASSERT_TRUE(SaysPossible(state, kubelet.usage(), kubelet.waiting() > 0))
+          << GetParam().name << ", seed " << seed << ", step " << step;
+      if (!state.knowledge.settling) ++judged;
+    }
+  }
+  EXPECT_GT(judged, 200);
+  EXPECT_GT(let_in, 50);
+  EXPECT_GT(kept_out, 50);
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, AnyMachineWithManagers,
+                         ::testing::ValuesIn(test::kMachinesWithManagers),
+                         [](const auto& machine) { return std::string(machine.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Machines, AnyMachine, ::testing::ValuesIn(test::kMachines),
                          [](const auto& machine) { return std::string(machine.param.name); });
