@@ -382,7 +382,7 @@ class StepReader {
     ReadBooks(seen, observed);
     if (!seen.Has("readmitted")) return;
     for (const Node& item : seen.At("readmitted").Items()) {
-      observed.readmitted.emplace_back(KnownPod(item.At("pod")), ReadObserved(item));
+      observed.readmitted.push_back({KnownPod(item.At("pod")), ReadObserved(item)});
     }
   }
 

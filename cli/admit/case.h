@@ -63,6 +63,8 @@ struct CaseMemoryNode {
   std::map<std::string, std::uint64_t> free;
 };
 
+struct CaseReadmitted;
+
 // What a real kubelet did with a Pod, or with all of them in a restart, or what its books said
 // after a step.
 struct CaseObserved {
@@ -71,7 +73,13 @@ struct CaseObserved {
   std::map<std::string, CaseHolding> left;        // of a refused one
   std::optional<policy::CpuSet> default_cpus;
   std::optional<std::vector<CaseMemoryNode>> memory_state;
-  std::vector<std::pair<std::string, CaseObserved>> readmitted;  // by name of the Pod
+  std::vector<CaseReadmitted> readmitted;
+};
+
+// A Pod that was admitted again.
+struct CaseReadmitted {
+  std::string name;
+  CaseObserved seen;
 };
 
 struct CaseStep {

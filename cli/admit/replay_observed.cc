@@ -59,7 +59,9 @@ bool Replay::GivesObservedDevices(const CasePod& pod, const CaseObserved& observ
     if (const auto container = observed.containers.find(pod.containers[i].name);
         container != observed.containers.end()) {
       for (const auto& [resource, ids] : container->second.devices) {
-        for (const std::string& id : ids) AddCount(seen, kinds_.Find(resource, id), 1);
+        // PodResources lists a device once for each of its NUMA nodes.
+        const std::set<std::string> distinct(ids.begin(), ids.end());
+        for (const std::string& id : distinct) AddCount(seen, kinds_.Find(resource, id), 1);
       }
     }
     if (seen != branch.given[i].devices) return false;
@@ -171,18 +173,21 @@ absl::Status Replay::GoOnFromObserved(const CaseStep& step, const Verdicts& verd
     return absl::OkStatus();
   }
   // No world could do it: the two disagree, and the answer has said so; or nobody knows. Go on from
-  // all.
+  // all, with those released that had left: the kubelet has done that, whatever it was asked.
   const ActivePod active = ObservedPod(step.pod, observed);
-  for (World world : worlds_) {
-    world.compute.default_cpus -= active.holding.cpus;
-    if (observed.default_cpus || observed.memory_state) world.leaving.clear();
-    ImposeBooks(observed, world);
-    if (!observed.admitted) {
-      AddLeaving(world, active.holding);
-    } else {
-      world.pods[step.pod.name] = active;
+  bool truncated = false;
+  for (const World& before : worlds_) {
+    for (World world :
+         AsksAnybody(step.pod) ? Released(before, truncated) : std::vector<World>{before}) {
+      world.compute.default_cpus -= active.holding.cpus;
+      ImposeBooks(observed, world);
+      if (!observed.admitted) {
+        AddLeaving(world, active.holding);
+      } else {
+        world.pods[step.pod.name] = active;
+      }
+      after.insert(std::move(world));
     }
-    after.insert(std::move(world));
   }
   worlds_ = std::move(after);
   return absl::OkStatus();

@@ -15,7 +15,6 @@ using Kind = ResourceHints::Kind;
 // More sets than this are not looked at. 2^16 is what a kubelet lists per resource on 16 NUMA
 // nodes.
 constexpr int kMaxNodes = 16;
-constexpr std::int64_t kMaxSets = std::int64_t{1} << 20;
 
 // counts[s] = how many masks of the list have exactly the trace s, over `subsets` of the nodes that
 // all lists share; the narrowest mask's width goes to `narrowest`.

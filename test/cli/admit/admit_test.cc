@@ -98,6 +98,37 @@ TEST(AnswerCase, GoesOnFromWhatWasObserved) {
   EXPECT_EQ(Ask(replayed)["steps"][1]["admitted"], true);
 }
 
+// PodResources has an entry for each NUMA node of a device.
+TEST(AnswerCase, ADeviceThatIsObservedTwiceIsOneDevice) {
+  Json replayed = Base();
+  replayed["devices"]["gpu"] = Json::parse(R"([{"id": "w", "numa": [0, 1]}])");
+  Json first = AdmitStep("p", {{"gpu", "1"}});
+  first["observed"] = Json::parse(
+      R"({"admitted": true, "containers": [{"name": "c", "devices": {"gpu": ["w", "w"]}}]})");
+  replayed["steps"] = {first, {{"remove", "p"}}, AdmitStep("q", {{"gpu", "1"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[2]["admitted"], true);
+  EXPECT_EQ(steps[2]["containers"][0]["devices"]["gpu"], Json::array({"w"}));
+}
+
+// The kubelet did what the mirror held impossible, and nobody saw its books: the Pods that had left
+// before are released all the same, and once.
+TEST(AnswerCase, WhatHasLeftIsReleasedOnceWhateverIsObserved) {
+  Json replayed = Base();
+  for (Json& numa : replayed["numa"]) numa["memory"] = std::int64_t{8} << 30;
+  replayed["memoryPolicy"] = "Static";
+  replayed["reservedMemory"] = Json::parse(R"([{"numa": 0, "limits": {"memory": "1Gi"}}])");
+  const Json guaranteed = {{"cpu", "1"}, {"memory", "1Gi"}};
+  Json impossible = AdmitStep("q", {{"gpu", "1"}});
+  impossible["observed"] = Json::parse(R"({"admitted": false})");
+  replayed["steps"] = {
+      AdmitStep("p", guaranteed), {{"remove", "p"}}, impossible, AdmitStep("r", {{"gpu", "1"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[0]["memoryState"][0]["assignments"], 1);
+  EXPECT_EQ(steps[2]["admitted"], true);
+  EXPECT_EQ(steps[3]["memoryState"][0]["assignments"], 0);
+}
+
 TEST(AnswerCase, AnObservationSettlesWhatWasOpenBefore) {
   // After p one GPU is free on NUMA 0 or on NUMA 1; q's success says which.
   Json replayed = Base();
