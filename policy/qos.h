@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "absl/numeric/int128.h"
 #include "policy/demand.h"
 
 namespace numafit::policy {
@@ -22,8 +23,11 @@ class QosSums {
   [[nodiscard]] QosClass Class() const;
 
  private:
-  ResourceAmounts requests_;
-  ResourceAmounts limits_;
+  // Wider than the amounts, which end at int64.
+  using Sums = std::map<std::string, absl::int128, std::less<>>;
+
+  Sums requests_;
+  Sums limits_;
   bool every_container_limits_both_ = true;
 };
 

@@ -84,13 +84,15 @@ void Replay::WriteContainers(const CasePod& pod, const Verdicts& verdicts, Json&
       Json devices = WriteDevices(given, i);
       if (!devices.empty()) container["devices"] = std::move(devices);
     }
-    if (!verdicts.truncated || verdicts.same_affinities) {
+    // The first container's CPUs follow from its affinity; its memory can be used again by others.
+    const bool all_known = !verdicts.truncated || verdicts.same_affinities;
+    if (all_known || (i == 0 && verdicts.worlds == 1)) {
       const auto cpus = [i](const std::vector<Given>* g) { return (*g)[i].allocation.cpus; };
       if (AllSame(given, cpus) && !first.allocation.cpus.empty()) {
         container["cpus"] = policy::FormatCpuSet(first.allocation.cpus);
       }
       const auto memory = [i](const std::vector<Given>* g) { return (*g)[i].memory; };
-      if (AllSame(given, memory) && !first.memory.empty()) {
+      if (all_known && AllSame(given, memory) && !first.memory.empty()) {
         container["memory"] = WriteMemory(first.memory);
       }
     }

@@ -118,7 +118,8 @@ func (m *maker) reserveCPUs() {
 	if m.chance(5) {
 		m.c.ReservedCPUMilli = int64(reserved) * 1000
 		if m.chance(15) {
-			m.c.ReservedCPUMilli += oneOf[int64](m, -1000, -1, 1, 1000)
+			// Below zero no configuration can be.
+			m.c.ReservedCPUMilli = max(0, m.c.ReservedCPUMilli+oneOf[int64](m, -1000, -1, 1, 1000))
 		}
 	}
 }
