@@ -11,11 +11,6 @@
 
 namespace numafit::cache {
 
-// The static CPU manager or the Static memory manager runs on the node.
-[[nodiscard]] inline bool HasBooks(const policy::Topology& topology) {
-  return topology.cpu_manager() != nullptr || topology.memory_manager() != nullptr;
-}
-
 // What the books may be once a Pod with this holding is gone: more than one where the kubelet's
 // random order decides. Empty when there are too many.
 [[nodiscard]] std::vector<policy::ComputeState> AfterRelease(const policy::Topology& topology,

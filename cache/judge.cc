@@ -165,7 +165,7 @@ bool GetsTheSameInEveryState(const NodeState& state, const policy::Demand& deman
 }  // namespace
 
 bool HoldsNothing(const policy::Topology& topology, const policy::Demand& demand) {
-  if (HasBooks(topology) && demand.MayHaveOwnCpusAndMemory()) return false;
+  if (topology.HasBooks() && demand.MayHaveOwnCpusAndMemory()) return false;
   for (const policy::ContainerDemand& container : demand.containers) {
     for (const auto& [resource, count] : container.devices) {
       if (topology.FindPool(resource) >= 0) return false;

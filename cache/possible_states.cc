@@ -38,7 +38,7 @@ bool PossibleStates::Enforces() const {
 
 std::size_t PossibleStates::MaxWorlds() const {
   if (Enforces()) return kMaxWorldsEnforced;
-  return HasBooks(*topology_) ? kMaxWorldsUnenforcedWithBooks : kMaxWorldsUnenforced;
+  return topology_->HasBooks() ? kMaxWorldsUnenforcedWithBooks : kMaxWorldsUnenforced;
 }
 
 std::size_t PossibleStates::IndexOf(Handle pod) const {
@@ -207,7 +207,7 @@ bool PossibleStates::TryClose() {
       for (const policy::Outcome& outcome : answer->second.outcomes) {
         World next = worlds_[at];
         next[i] = outcome.admitted ? IndexOfHolding(slots_[i], outcome.held) : kRefused;
-        if (HasBooks(*topology_)) {
+        if (topology_->HasBooks()) {
           policy::Usage after = usage;
           policy::Apply(*topology_, outcome, after);
           next.compute = std::move(after.compute());
@@ -254,7 +254,7 @@ bool PossibleStates::Depart(const World& world, std::size_t slot,
                             std::vector<World>& worlds) const {
   World next = world;
   next[slot] = kGone;
-  if (world[slot] < 0 || !HasBooks(*topology_)) {
+  if (world[slot] < 0 || !topology_->HasBooks()) {
     worlds.push_back(std::move(next));
     return true;
   }
@@ -267,7 +267,7 @@ bool PossibleStates::Depart(const World& world, std::size_t slot,
 }
 
 bool PossibleStates::MayHoldBooks(const Slot& slot) const {
-  return HasBooks(*topology_) && slot.demand->MayHaveOwnCpusAndMemory();
+  return topology_->HasBooks() && slot.demand->MayHaveOwnCpusAndMemory();
 }
 
 void PossibleStates::GoLoose() {
@@ -313,7 +313,7 @@ void PossibleStates::Tighten() {
 
 // Of the Pods that are known: everybody is.
 void PossibleStates::ResetBooks() {
-  if (!HasBooks(*topology_)) return;
+  if (!topology_->HasBooks()) return;
   for (World& world : worlds_) {
     world.compute = topology_->initial_compute();
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -392,7 +392,7 @@ void PossibleStates::Remove(Handle pod, bool never_admitted) {
     }
     if (!agreeing.empty()) worlds_ = std::move(agreeing);
   }
-  if (HasBooks(*topology_) && !loose_) {
+  if (topology_->HasBooks() && !loose_) {
     std::vector<World> left;
     for (const World& world : worlds_) {
       if (!Depart(world, index, left)) left.push_back(world);
@@ -457,7 +457,7 @@ NodeState PossibleStates::Describe() const {
 
 void PossibleStates::DescribeLoose(NodeState& state) const {
   const policy::Usage fixed = UsageOf(worlds_.front());
-  if (HasBooks(*topology_)) state.knowledge.settling = true;
+  if (topology_->HasBooks()) state.knowledge.settling = true;
   const PoolTotals totals = LooseTotals();
   const auto limit = static_cast<std::size_t>(limits_.max_states);
   std::vector<policy::DeviceHolding> spreads = AllSpreads(*topology_, fixed, totals, limit);

@@ -18,10 +18,15 @@ void AppendRaw(std::string& key, T value) {
   key.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
+void AppendText(std::string& key, const std::string& text) {
+  AppendRaw(key, static_cast<std::uint32_t>(text.size()));
+  key += text;
+}
+
 void AppendUsage(std::string& key, const policy::Usage& usage) {
   AppendRaw(key, static_cast<std::uint32_t>(usage.raw().size()));
   for (const std::int32_t taken : usage.raw()) AppendRaw(key, taken);
-  key += policy::FormatCpuSet(usage.compute().default_cpus);
+  AppendText(key, policy::FormatCpuSet(usage.compute().default_cpus));
   const policy::MemoryState& memory = usage.compute().memory;
   for (const policy::MemoryState::Node& node : memory.nodes) {
     AppendRaw(key, node.assignments);
@@ -36,7 +41,7 @@ void AppendHolding(std::string& key, const policy::Holding& holding) {
     AppendRaw(key, item.class_index);
     AppendRaw(key, item.count);
   }
-  key += policy::FormatCpuSet(holding.cpus);
+  AppendText(key, policy::FormatCpuSet(holding.cpus));
   AppendRaw(key, static_cast<std::uint32_t>(holding.memory.size()));
   for (const policy::ContainerMemory& container : holding.memory) {
     AppendRaw(key, container.held);
@@ -60,9 +65,7 @@ std::string KeyOf(const NodeState& state) {
   for (const policy::Usage& usage : state.knowledge.usages) AppendUsage(key, usage);
   AppendRaw(key, static_cast<std::uint32_t>(state.pending.size()));
   for (const auto& demand : state.pending) {
-    const std::string fingerprint = demand->Fingerprint();
-    AppendRaw(key, static_cast<std::uint32_t>(fingerprint.size()));
-    key += fingerprint;
+    AppendText(key, demand->Fingerprint());
   }
   for (const NodeState::Now& now : state.now) {
     for (const NodeState::Now::Place place : now.places) AppendRaw(key, place);

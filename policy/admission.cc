@@ -48,7 +48,7 @@ Admission::Admission(const Topology& topology, const Usage& usage, const Demand&
       held_(held),
       requests_(ContainerRequestsOf(topology, demand)),
       devices_(usage) {
-  if (!HasBooks()) return;
+  if (!topology_.HasBooks()) return;
   books_.compute = usage.compute();
   for (const HeldContainer& container : held_) {
     books_.pod_cpus |= container.cpus;
@@ -165,7 +165,7 @@ bool Admission::Allocate(std::size_t index, const Hint& hint) {
   ContainerAllocation allocation;
   allocation.affinity = hint.affinity;
   allocation.preferred = hint.preferred;
-  if (!HasBooks()) return Choose(index, plans, 0, allocation);
+  if (!topology_.HasBooks()) return Choose(index, plans, 0, allocation);
   // Which CPUs and memory there will be does not depend on which devices are picked.
   const Books before = books_;
   Refusal refusal = AllocateCpus(index, hint, allocation);
@@ -321,7 +321,7 @@ bool Admission::Emit(RefusalReason reason, int refused_container,
     const int count = devices_.taken[c] - usage_.raw()[c];
     if (count > 0) outcome.held.devices.push_back({static_cast<int>(c), count});
   }
-  if (HasBooks()) {
+  if (topology_.HasBooks()) {
     outcome.held.cpus = books_.pod_cpus;
     const bool holds_memory =
         std::any_of(books_.pod_memory.begin(), books_.pod_memory.end(),

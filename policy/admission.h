@@ -60,9 +60,6 @@ class Admission {
   };
 
   [[nodiscard]] bool PodScope() const;
-  [[nodiscard]] bool HasBooks() const {
-    return topology_.cpu_manager() != nullptr || topology_.memory_manager() != nullptr;
-  }
   [[nodiscard]] bool Readmits() const { return !held_.empty(); }
 
   // Who asks: a container, or (nullopt) the Pod as a whole.

@@ -21,7 +21,7 @@ std::string_view RefusalReasonName(RefusalReason reason) {
 }
 
 void Apply(const Topology& topology, const Outcome& outcome, Usage& usage) {
-  if (topology.cpu_manager() != nullptr || topology.memory_manager() != nullptr) {
+  if (topology.HasBooks()) {
     usage.compute() = outcome.compute;
   }
   usage.Add(outcome.held.devices);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/feature_gates.h"
 #include "policy/landing.h"
 #include "policy/needs.h"
 #include "policy/score/score_strategy.h"
@@ -124,26 +125,16 @@ int BandedScore(const Topology& topology, Alignment alignment, int score) {
 }
 
 bool AsksForNothing(const Topology& topology, const Demand& demand) {
-  const bool has_books = topology.cpu_manager() != nullptr || topology.memory_manager() != nullptr;
-  if (has_books && demand.MayHaveOwnCpusAndMemory()) return false;
+  if (topology.HasBooks() && demand.MayHaveOwnCpusAndMemory()) return false;
   return std::all_of(
       demand.containers.begin(), demand.containers.end(),
       [&](const ContainerDemand& c) { return ContainerRequests(topology, c).empty(); });
 }
 
-// The gate PodLevelResourceManagers gives such Pods CPUs and memory by rules that are not mirrored.
+// Such Pods get CPUs and memory by rules of their own (feature_gates.h).
 bool IsNotMirrored(const Topology& topology, const Demand& demand) {
-  const bool has_books = topology.cpu_manager() != nullptr || topology.memory_manager() != nullptr;
-  const KubeletSettings& kubelet = topology.kubelet();
-  if (!has_books || !demand.pod_level_resources || !kubelet.version.HasPodLevelResourceManagers()) {
-    return false;
-  }
-  const char* all = kubelet.version.PodLevelResourceManagersAreAlpha() ? "AllAlpha" : "AllBeta";
-  for (const char* gate : {"PodLevelResourceManagers", all}) {
-    const auto found = kubelet.feature_gates.find(gate);
-    if (found != kubelet.feature_gates.end()) return found->second;
-  }
-  return false;
+  return topology.HasBooks() && demand.pod_level_resources &&
+         PodLevelResourceManagersAreOn(topology.kubelet());
 }
 
 // One question about one node, in steps.

@@ -48,9 +48,6 @@ struct KubeletVersion {
   // (features/kube_features.go).
   [[nodiscard]] bool HasPodLevelResourceManagers() const { return major > 1 || minor >= 36; }
   [[nodiscard]] bool PodLevelResourceManagersAreAlpha() const { return major == 1 && minor <= 36; }
-  // The CPU manager reads a running container's CPUs from allocatedResources of its status (until
-  // 1.34: cm/cpumanager/policy_static.go, guaranteedCPUs), not from its request.
-  [[nodiscard]] bool CpusComeFromStatus() const { return major <= 1 && minor <= 34; }
 
   constexpr auto operator<=>(const KubeletVersion&) const = default;
 };

@@ -89,6 +89,8 @@ class Topology {
   [[nodiscard]] const MemoryManager* memory_manager() const {
     return memory_manager_ ? &*memory_manager_ : nullptr;
   }
+  // One of the two is there.
+  [[nodiscard]] bool HasBooks() const { return cpu_manager_ || memory_manager_; }
   // Their books when no Pod has anything.
   [[nodiscard]] const ComputeState& initial_compute() const { return initial_compute_; }
   // Equal text = every question has the same answer on both machines (device ids do not matter).

@@ -38,6 +38,16 @@ std::optional<TopologyScope> ParseTopologyScope(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<bool> ParseGoBool(std::string_view text) {
+  for (const std::string_view yes : {"1", "t", "T", "TRUE", "true", "True"}) {
+    if (text == yes) return true;
+  }
+  for (const std::string_view no : {"0", "f", "F", "FALSE", "false", "False"}) {
+    if (text == no) return false;
+  }
+  return std::nullopt;
+}
+
 std::vector<CoreSpec> CoresOf(const std::vector<int>& cpus, int threads_per_core, int socket) {
   std::vector<CoreSpec> cores;
   const auto step = static_cast<std::size_t>(std::max(1, threads_per_core));

@@ -90,6 +90,10 @@ struct NumaNodeSpec {
   std::vector<int> distances;
 };
 
+// A boolean as Go's strconv.ParseBool reads it, which is how kubelets read the values of policy
+// options; nullopt: it is none.
+[[nodiscard]] std::optional<bool> ParseGoBool(std::string_view text);
+
 // Cores of so many threads each, in the order of the list; the last may have fewer.
 [[nodiscard]] std::vector<CoreSpec> CoresOf(const std::vector<int>& cpus, int threads_per_core,
                                             int socket);

@@ -45,7 +45,7 @@ Requests AllUnitRequests(const Topology& topology, const Demand& demand, std::si
 Usage UsageAtRefusal(const Topology& topology, Usage before, const Outcome& refusal) {
   if (topology.kubelet().scope == TopologyScope::kPod) return before;
   before.Add(refusal.held.devices);
-  if (topology.cpu_manager() != nullptr || topology.memory_manager() != nullptr) {
+  if (topology.HasBooks()) {
     before.compute() = refusal.compute;
     // What the refused container itself has got.
     const auto refused = static_cast<std::size_t>(std::max(0, refusal.refused_container));

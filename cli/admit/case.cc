@@ -9,6 +9,7 @@
 #include "api/quantity.h"
 #include "cli/admit/case_pod.h"
 #include "cli/admit/json_checks.h"
+#include "policy/feature_gates.h"
 
 namespace numafit::cli {
 namespace {
@@ -86,20 +87,11 @@ policy::NumaNodeSpec ReadNumaNode(const Node& node, policy::KubeletSettings& kub
   return out;
 }
 
-// strconv.ParseBool.
-std::optional<bool> ParseGoBool(const std::string& text) {
-  static const std::set<std::string> kTrue = {"1", "t", "T", "TRUE", "true", "True"};
-  static const std::set<std::string> kFalse = {"0", "f", "F", "FALSE", "false", "False"};
-  if (kTrue.contains(text)) return true;
-  if (kFalse.contains(text)) return false;
-  return std::nullopt;
-}
-
 void ReadOptions(const Node& options, policy::TopologySpec& machine) {
   for (const auto& [name, node] : options.Members()) {
     const std::string value = node.String();
     if (name == "prefer-closest-numa-nodes") {
-      const std::optional<bool> closest = ParseGoBool(value);
+      const std::optional<bool> closest = policy::ParseGoBool(value);
       if (!closest) Fail(node.path(), Quoted(value) + " is neither true nor false");
       machine.kubelet.prefer_closest_numa_nodes = *closest;
     } else if (name == "max-allowable-numa-nodes") {
@@ -192,21 +184,6 @@ void ReadMemoryManager(const Node& root, policy::KubeletSettings& kubelet) {
 
 constexpr char kPodLevelManagers[] = "PodLevelResourceManagers";
 
-bool GateIsOn(const policy::KubeletSettings& kubelet, const char* gate, const char* all,
-              bool by_default) {
-  for (const char* name : {gate, all}) {
-    const auto at = kubelet.feature_gates.find(name);
-    if (at != kubelet.feature_gates.end()) return at->second;
-  }
-  return by_default;
-}
-
-bool HasPodLevelManagers(const policy::KubeletSettings& kubelet) {
-  const char* all = kubelet.version.PodLevelResourceManagersAreAlpha() ? "AllAlpha" : "AllBeta";
-  return kubelet.version.HasPodLevelResourceManagers() &&
-         GateIsOn(kubelet, kPodLevelManagers, all, false);
-}
-
 void ReadGates(const Node& root, policy::KubeletSettings& kubelet) {
   if (!root.Has("featureGates")) return;
   for (const auto& [gate, on] : root.At("featureGates").Members()) {
@@ -215,13 +192,15 @@ void ReadGates(const Node& root, policy::KubeletSettings& kubelet) {
       Fail(on.path(), "a kubelet of this version has no such gate");
     }
   }
-  if (HasPodLevelManagers(kubelet) && !GateIsOn(kubelet, "PodLevelResources", "AllBeta", true)) {
+  if (policy::PodLevelResourceManagersAreOn(kubelet) &&
+      !policy::GateIsOn(kubelet.feature_gates, "PodLevelResources", "AllBeta", true)) {
     Fail("featureGates", "PodLevelResourceManagers without PodLevelResources");
   }
   if (!kubelet.version.MaxAllowableNumaNodesIsStable() && root.Has("options") &&
       kubelet.policy != policy::TopologyPolicy::kNone &&
       root.At("options").Has("max-allowable-numa-nodes") &&
-      !GateIsOn(kubelet, "TopologyManagerPolicyBetaOptions", "AllBeta", true)) {
+      !policy::GateIsOn(kubelet.feature_gates, "TopologyManagerPolicyBetaOptions", "AllBeta",
+                        true)) {
     Fail("options.max-allowable-numa-nodes", "needs the gate TopologyManagerPolicyBetaOptions");
   }
 }
@@ -431,7 +410,7 @@ Case ReadCase(const Node& root) {
   if (root.Has("brief")) (void)root.At("brief").Bool();
   if (root.Has("devices")) out.devices = ReadDevices(root.At("devices"));
   if (root.Has("preferredAllocation")) out.prefer = ReadOrders(root.At("preferredAllocation"));
-  StepReader steps(out.devices, HasPodLevelManagers(out.machine.kubelet));
+  StepReader steps(out.devices, policy::PodLevelResourceManagersAreOn(out.machine.kubelet));
   for (const Node& node : root.At("steps").Items()) out.steps.push_back(steps.Read(node));
   return out;
 }

@@ -236,7 +236,7 @@ Replay::Branch Replay::BranchOf(const World& world, const policy::Outcome& outco
     if (i < outcome.held.memory.size()) given.memory = outcome.held.memory[i].blocks;
   }
   branch.after = world;
-  if (topology_->cpu_manager() != nullptr || topology_->memory_manager() != nullptr) {
+  if (topology_->HasBooks()) {
     branch.after.compute = outcome.compute;
   }
   return branch;

@@ -16,8 +16,7 @@ struct CpuDemand {
   // A container without a request takes no part in the Pod's sum.
   bool requests_cpu = false;
   // The request in thousandths, saturated. Kubelet 1.34 reads allocatedResources of the container's
-  // status instead where there is one (KubeletVersion::CpusComeFromStatus): only when a Pod that
-  // runs already is admitted again.
+  // status instead where there is one: only when a Pod that runs already is admitted again.
   std::int64_t milli = 0;
 };
 

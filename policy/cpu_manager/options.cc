@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "policy/feature_gates.h"
 
 namespace numafit::policy {
 namespace {
@@ -43,24 +44,6 @@ std::optional<Option> Find(std::string_view name, KubeletVersion version) {
   return std::nullopt;
 }
 
-bool IsOn(const std::map<std::string, bool>& gates, const char* gate, const char* all,
-          bool by_default) {
-  if (const auto it = gates.find(gate); it != gates.end()) return it->second;
-  if (const auto it = gates.find(all); it != gates.end()) return it->second;
-  return by_default;
-}
-
-// strconv.ParseBool.
-std::optional<bool> ReadBool(std::string_view text) {
-  for (const std::string_view yes : {"1", "t", "T", "TRUE", "true", "True"}) {
-    if (text == yes) return true;
-  }
-  for (const std::string_view no : {"0", "f", "F", "FALSE", "false", "False"}) {
-    if (text == no) return false;
-  }
-  return std::nullopt;
-}
-
 absl::Status Refuse(const std::string& name, const std::string& value, std::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("cpuManagerPolicyOptions: ", name, "=", value,
                                                  ": ", absl::string_view(why.data(), why.size())));
@@ -76,14 +59,14 @@ absl::StatusOr<CpuManagerOptions> CpuManagerOptions::Parse(
     const std::optional<Option> option = Find(name, version);
     if (!option.has_value()) return Refuse(name, value, "no such option");
     if (option->stage == Stage::kAlpha &&
-        !IsOn(feature_gates, "CPUManagerPolicyAlphaOptions", "AllAlpha", false)) {
+        !GateIsOn(feature_gates, "CPUManagerPolicyAlphaOptions", "AllAlpha", false)) {
       return Refuse(name, value, "needs the feature gate CPUManagerPolicyAlphaOptions");
     }
     if (option->stage == Stage::kBeta &&
-        !IsOn(feature_gates, "CPUManagerPolicyBetaOptions", "AllBeta", true)) {
+        !GateIsOn(feature_gates, "CPUManagerPolicyBetaOptions", "AllBeta", true)) {
       return Refuse(name, value, "the feature gate CPUManagerPolicyBetaOptions is off");
     }
-    const std::optional<bool> on = ReadBool(value);
+    const std::optional<bool> on = ParseGoBool(value);
     if (!on.has_value()) return Refuse(name, value, "must be true or false");
     out.*option->value = *on;
   }
