@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What numafit costs. Each subcommand takes --json.
+# What numafit costs. Each subcommand but settling takes --json.
 #   hack/bench.sh filter     /filter against the cost of reading and writing its JSON, same run
 #   hack/bench.sh policy     one admission, in microseconds
 #   hack/bench.sh scheduler  Pods per second of the real kube-scheduler with numafit against without,
 #                            and the share of binds that the gate refuses (starts a lab cluster)
 #   hack/bench.sh settling   how often a node cannot be judged until its kubelet has shown more
-# Further options go to the program: filter --calls N --nodes 5000,15000; scheduler --nodes, --pods, …
+# Further options go to the program: settling --rounds N; filter --calls N --nodes 5000,15000; scheduler --nodes, --pods, …
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
