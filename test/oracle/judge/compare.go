@@ -10,7 +10,6 @@ import (
 
 	"numafit.io/numafit/test/oracle/form"
 	"numafit.io/numafit/test/oracle/generate"
-	"numafit.io/numafit/test/oracle/kubelet"
 )
 
 // Options of a comparison.
@@ -84,6 +83,7 @@ func Compare(o Options) (Tally, error) {
 	}
 	done := make(chan struct{})
 	go progress(&mu, &total, start, done)
+	go patience.watch(done)
 	wg.Wait()
 	close(done)
 	if fail != nil {
@@ -115,7 +115,7 @@ func (m *mirror) compareBatch(o Options, first, n uint64, t *Tally) []disagreeme
 	asked := make([]*form.Case, 0, 2*n)
 	for i := range cases {
 		cases[i] = generate.Case(o.Managers, o.Minor, o.Seed, first+uint64(i))
-		reals[i] = kubelet.Run(cases[i], nil)
+		reals[i] = patience.run(cases[i], nil)
 		t.real(&reals[i])
 		asked = append(asked, cases[i].WithObserved(reals[i].Steps), cases[i])
 	}
@@ -151,7 +151,7 @@ func (m *mirror) compareBatch(o Options, first, n uint64, t *Tally) []disagreeme
 // within what the mirror says can happen.
 func again(c *form.Case, said *claim, r *rand.Rand) (string, int, form.Answer) {
 	for range 6 {
-		real := kubelet.Run(c, r)
+		real := patience.run(c, r)
 		if problem, step := check(c, &real, said, false, &Tally{}); problem != "" {
 			return problem, step, real
 		}
@@ -180,7 +180,7 @@ func (m *mirror) prove(c *form.Case, real *form.Answer, said *claim, exact bool,
 		part.Steps = said.Steps[:i+1]
 		seen := [2]bool{}
 		for range 200 {
-			a := kubelet.Run(&again, r)
+			a := patience.run(&again, r)
 			switch {
 			case len(a.Steps) <= i: // ended before
 			case a.Steps[i].IsAdmitted():
