@@ -21,8 +21,9 @@ trap stop EXIT
 
 scheduler_url='' read_url=''
 for _ in $(seq 100); do
-  scheduler_url=$(sed -nE 's/.*"event":"started".*"port":([0-9]+).*/http:\/\/127.0.0.1:\1/p' "$log")
-  read_url=$(sed -nE 's/.*"event":"started".*"readPort":([0-9]+).*/http:\/\/127.0.0.1:\1/p' "$log")
+  started=$(grep '"event":"started"' "$log" || true) # read once: the log grows meanwhile
+  scheduler_url=$(sed -nE 's/.*"port":([0-9]+).*/http:\/\/127.0.0.1:\1/p' <<<"$started")
+  read_url=$(sed -nE 's/.*"readPort":([0-9]+).*/http:\/\/127.0.0.1:\1/p' <<<"$started")
   if [ -n "$read_url" ] && curl -sf "$read_url/readyz" >/dev/null; then break; fi
   kill -0 "$extender" 2>/dev/null || { cat "$log" >&2; exit 1; }
   sleep 0.1
