@@ -1,7 +1,8 @@
 // The fleet's state: what every node's kubelet holds or may hold.
 //
-// Inventory comes from a fleet file; Pods come from the API server's watch and count as predicted
-// usage from the moment they are bound, whoever bound them; a bind in flight is a reservation.
+// Inventory comes from a fleet file or from the reports of node agents; Pods come from the API
+// server's watch and count as predicted usage from the moment they are bound, whoever bound them,
+// until a report lists them; a bind in flight is a reservation (cache/node_ledger.h).
 //
 // What a kubelet will do with Pods that it has not admitted yet depends on their order, which is
 // not the order of the binds (kubernetes.md 2.9). A node therefore keeps every state that any order
@@ -38,6 +39,10 @@
 #include "policy/alignment.h"
 #include "policy/topology.h"
 
+namespace numafit::v1alpha1 {
+class NodeReportStatus;
+}
+
 namespace numafit::cache {
 
 // One Pod on a node, for explanations.
@@ -65,13 +70,41 @@ class Fleet {
     int max_states = 64;
     // More Pods bound and not yet admitted by the kubelet than this and the node is settling.
     int max_unadmitted = 5;
+    // Nodes whose agent is lost: refuse Pods with devices (true), or go on with what was last
+    // reported and the Pods that were bound since.
+    bool refuse_stale = false;
   };
 
   // `classes` is copied. Pods of the file count as admitted.
   static absl::StatusOr<std::unique_ptr<Fleet>> FromFile(const FleetFile& file,
                                                          const api::ResourceClasses& classes,
                                                          Options options);
+  // Nodes come with their first Pod or report and stay; without a report nothing fits
+  // (policy::Reason::kNoReport).
+  static std::unique_ptr<Fleet> FromReports(const api::ResourceClasses& classes, Options options);
   virtual ~Fleet() = default;
+
+  // --- from the API server's watch of NodeReports; only for a Fleet made by FromReports ---
+  struct ReportNews {
+    // False: it is older than the last one, or `error` says what is wrong with it. The state is
+    // what it was.
+    bool applied = false;
+    std::string error;
+    // Pods listed for the first time: with devices that had been foretold, and with others.
+    int confirmed = 0;
+    struct Difference {
+      std::string pod;       // namespace/name
+      std::string foretold;  // "nvidia.com/gpu 2 on NUMA 0; …", for people
+      std::string observed;
+    };
+    std::vector<Difference> differences;
+  };
+  virtual ReportNews UpsertReport(const std::string& node,
+                                  const v1alpha1::NodeReportStatus& report) = 0;
+  virtual void DeleteReport(const std::string& node) = 0;
+  // Whether the node's agent is there to keep its report current. A report counts as current until
+  // told otherwise.
+  virtual void SetAgentReady(const std::string& node, bool is_ready) = 0;
 
   // --- from the API server's watch (kube::WatchHandlers) ---
   // The complete set of Pods; those of the cluster that are not in it are gone. Reservations stay.
@@ -99,9 +132,10 @@ class Fleet {
   virtual void Release(std::string_view uid) = 0;
 
   // --- readers ---
-  // Nodes are numbered 0..n-1 and keep their number for the life of the Fleet.
-  // The functions below that take a ReadGuard see one consistent state of each node while it lives.
-  // Do not change the fleet (watch, gate) from the thread that holds one.
+  // Nodes are numbered 0..n-1 and keep their number for the life of the Fleet. n grows with the
+  // first news of a node, never while somebody holds a ReadGuard. The functions below that take a
+  // ReadGuard see one consistent state of each node while it lives. Do not change the fleet (watch,
+  // gate) from the thread that holds one.
   class ReadGuard {
    public:
     explicit ReadGuard(const Fleet& fleet) : lock_(fleet.mutex_) {}
@@ -122,6 +156,8 @@ class Fleet {
 
   struct Stats {
     std::size_t nodes = 0;
+    std::size_t unreported_nodes = 0;
+    std::size_t stale_nodes = 0;
     std::size_t distinct_states = 0;
     std::size_t settling_nodes = 0;
     std::size_t pods = 0;

@@ -176,7 +176,10 @@ bool HoldsNothing(const policy::Topology& topology, const policy::Demand& demand
 
 policy::Judgement JudgeOnNode(const NodeState& state, const policy::Demand& demand,
                               const policy::ScoreStrategy* strategy) {
-  policy::Judgement judgement = policy::Judge(*state.topology, state.knowledge, demand, strategy);
+  policy::Judgement judgement;
+  judgement.reason = state.barrier;
+  if (!judgement.fits()) return judgement;
+  judgement = policy::Judge(*state.topology, state.knowledge, demand, strategy);
   if (!state.exhaustive && judgement.alignment == policy::Alignment::kGuaranteed) {
     judgement.alignment = policy::Alignment::kPossible;
     if (demand.alignment == policy::AlignmentNeed::kGuaranteed && judgement.fits()) {

@@ -31,6 +31,8 @@ struct NodeState {
   // What the kubelet may hold once it has admitted every Pod that is bound to the node.
   // `settling`: no further Pod with devices is let in until the kubelet has shown more.
   policy::NodeKnowledge knowledge;
+  // Not kFits: why nothing is judged here (no report, or one that is too old).
+  policy::Reason barrier = policy::Reason::kFits;
   // False: knowledge.usages are the extremes of more possibilities than are kept. Admission does
   // not depend on which (counts decide); nothing is guaranteed to be aligned.
   bool exhaustive = true;

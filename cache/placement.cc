@@ -1,5 +1,7 @@
 #include "cache/placement.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -85,16 +87,6 @@ std::optional<policy::DeviceHolding> HoldingFromJson(const policy::Topology& top
   return holding;
 }
 
-PoolTotals TotalsOfHolding(const policy::Topology& topology, const policy::DeviceHolding& holding) {
-  PoolTotals totals;
-  for (const policy::ClassCount& item : holding) {
-    const int pool = topology.FindPool(PoolOf(topology, item.class_index).resource);
-    if (totals.empty() || totals.back().first != pool) totals.emplace_back(pool, 0);
-    totals.back().second += item.count;
-  }
-  return totals;
-}
-
 }  // namespace
 
 std::string PlacementJson(const policy::Topology& topology, const policy::Demand& demand,
@@ -133,11 +125,23 @@ std::vector<policy::DeviceHolding> HeldFromPlacement(const policy::Topology& top
   std::vector<policy::DeviceHolding> held;
   for (const json& entry : document["held"]) {
     const std::optional<policy::DeviceHolding> holding = HoldingFromJson(topology, entry);
-    if (!holding || TotalsOfHolding(topology, *holding) != totals) return {};
+    if (!holding || TotalsOf(topology, *holding) != totals) return {};
     if (std::find(held.begin(), held.end(), *holding) == held.end()) held.push_back(*holding);
     if (held.size() > kMaxHeld) return {};
   }
   return held;
+}
+
+std::string HoldingText(const policy::Topology& topology, const policy::DeviceHolding& holding) {
+  std::string text;
+  for (const policy::ClassCount& item : holding) {
+    const auto& device_class = topology.classes()[static_cast<std::size_t>(item.class_index)];
+    const std::string numa = NumaKey(device_class);
+    text += fmt::format(
+        "{}{} {}{}{}", text.empty() ? "" : ", ", PoolOf(topology, item.class_index).resource,
+        item.count, device_class.has_numa ? " on NUMA " : "", device_class.has_numa ? numa : "");
+  }
+  return text.empty() ? "nothing" : text;
 }
 
 }  // namespace numafit::cache

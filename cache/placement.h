@@ -35,4 +35,7 @@ std::vector<policy::DeviceHolding> HeldFromPlacement(const policy::Topology& top
                                                      const policy::Demand& demand,
                                                      std::string_view placement);
 
+// "nvidia.com/gpu 2 on NUMA 0, device.gpustack.ai/rdma 2 on NUMA 0", for people; "nothing".
+std::string HoldingText(const policy::Topology& topology, const policy::DeviceHolding& holding);
+
 }  // namespace numafit::cache

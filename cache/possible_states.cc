@@ -97,7 +97,7 @@ PossibleStates::Slot& PossibleStates::NewSlot(std::shared_ptr<const policy::Dema
                                               bool admitted) {
   Slot& slot = slots_.emplace_back();
   slot.handle = next_handle_++;
-  slot.totals = TotalsOf(*topology_, *demand);
+  if (demand != nullptr) slot.totals = TotalsOf(*topology_, *demand);
   slot.demand = std::move(demand);
   slot.admitted = admitted;
   slot.loose = loose_;
@@ -125,8 +125,8 @@ PossibleStates::Handle PossibleStates::AddRunning(std::shared_ptr<const policy::
     const std::int16_t at = IndexOfHolding(slot, holding);
     for (World& world : worlds_) world[index] = at;
   } else if (!loose_) {
-    const std::vector<policy::Holding> alternatives = HoldingsOf(
-        held.empty() ? PossiblePicks(*topology_, *slots_[index].demand, MaxWorlds()) : held);
+    const std::vector<policy::Holding> alternatives =
+        held.empty() ? PicksOf(slots_[index]) : HoldingsOf(held);
     const std::vector<World> before = worlds_;
     if (!Multiply(index, alternatives)) {
       worlds_ = before;
@@ -135,6 +135,24 @@ PossibleStates::Handle PossibleStates::AddRunning(std::shared_ptr<const policy::
   }
   Close();
   return handle;
+}
+
+void PossibleStates::SetBooks(const policy::ComputeState& books) {
+  for (World& world : worlds_) world.compute = books;
+}
+
+PossibleStates::Handle PossibleStates::AddObserved(const policy::Holding& held) {
+  Slot& slot = NewSlot(nullptr, /*admitted=*/true);
+  slot.totals = TotalsOf(*topology_, held.devices);
+  slot.loose = false;
+  const std::int16_t at = IndexOfHolding(slot, held);
+  for (World& world : worlds_) world.places.back() = at;
+  return slot.handle;
+}
+
+std::vector<policy::Holding> PossibleStates::PicksOf(const Slot& slot) const {
+  if (slot.demand == nullptr) return slot.holdings;
+  return HoldingsOf(PossiblePicks(*topology_, *slot.demand, MaxWorlds()));
 }
 
 bool PossibleStates::AdmitInEveryWorld(std::size_t slot,
@@ -267,7 +285,7 @@ bool PossibleStates::Depart(const World& world, std::size_t slot,
 }
 
 bool PossibleStates::MayHoldBooks(const Slot& slot) const {
-  return topology_->HasBooks() && slot.demand->MayHaveOwnCpusAndMemory();
+  return topology_->HasBooks() && slot.demand != nullptr && slot.demand->MayHaveOwnCpusAndMemory();
 }
 
 void PossibleStates::GoLoose() {
@@ -295,8 +313,7 @@ void PossibleStates::Tighten() {
   const std::vector<World> before = worlds_;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].loose) continue;
-    const std::vector<policy::Holding> picks =
-        HoldingsOf(PossiblePicks(*topology_, *slots_[i].demand, MaxWorlds()));
+    const std::vector<policy::Holding> picks = PicksOf(slots_[i]);
     if (picks.empty() || !Multiply(i, picks)) {
       worlds_ = before;
       return;

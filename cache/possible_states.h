@@ -56,6 +56,11 @@ class PossibleStates {
   // Which CPUs and memory it has is foretold.
   Handle AddRunning(std::shared_ptr<const policy::Demand> demand,
                     const std::vector<policy::DeviceHolding>& held);
+  // The books as the kubelet's state files have them. Before any Pod is added.
+  void SetBooks(const policy::ComputeState& books);
+  // A Pod that was seen to hold this, which SetBooks has accounted for. Its demand need not be
+  // known. Before any Pod is added that is not observed.
+  Handle AddObserved(const policy::Holding& held);
   // The kubelet has shown that it admitted the Pod. No-op when it has before.
   void ShowAdmitted(Handle pod);
   // The Pod is being deleted: from now on it may have gone in the eyes of its kubelet. No-op when
@@ -101,8 +106,8 @@ class PossibleStates {
 
   struct Slot {
     Handle handle = 0;
-    std::shared_ptr<const policy::Demand> demand;
-    std::vector<policy::Holding> holdings;  // the alternatives that worlds point at
+    std::shared_ptr<const policy::Demand> demand;  // null: observed
+    std::vector<policy::Holding> holdings;         // the alternatives that worlds point at
     bool admitted = false;
     bool leaving = false;
     bool loose = false;
@@ -123,6 +128,8 @@ class PossibleStates {
   static std::int16_t IndexOfHolding(Slot& slot, const policy::Holding& holding);
 
   Slot& NewSlot(std::shared_ptr<const policy::Demand> demand, bool admitted);
+  // What the Pod of the slot may hold, going by what is known of it alone.
+  [[nodiscard]] std::vector<policy::Holding> PicksOf(const Slot& slot) const;
   // Adds every world that some order leads to, or goes loose.
   void Close();
   [[nodiscard]] bool TryClose();

@@ -96,6 +96,20 @@ PoolTotals TotalsOf(const policy::Topology& topology, const policy::Demand& dema
   return totals;
 }
 
+PoolTotals TotalsOf(const policy::Topology& topology, const policy::DeviceHolding& holding) {
+  PoolTotals totals;
+  for (const policy::ClassCount& item : holding) {
+    int pool = 0;
+    while (item.class_index >= topology.pools()[static_cast<std::size_t>(pool)].first_class +
+                                   topology.pools()[static_cast<std::size_t>(pool)].class_count) {
+      ++pool;
+    }
+    if (totals.empty() || totals.back().first != pool) totals.emplace_back(pool, 0);
+    totals.back().second += item.count;
+  }
+  return totals;
+}
+
 std::vector<policy::DeviceHolding> AllSpreads(const policy::Topology& topology,
                                               const policy::Usage& used, const PoolTotals& totals,
                                               std::size_t limit) {

@@ -17,6 +17,10 @@ using PoolTotals = std::vector<std::pair<int, int>>;
 // picks.
 [[nodiscard]] PoolTotals TotalsOf(const policy::Topology& topology, const policy::Demand& demand);
 
+// What a holding has of each pool.
+[[nodiscard]] PoolTotals TotalsOf(const policy::Topology& topology,
+                                  const policy::DeviceHolding& holding);
+
 // Every way to take `totals` from the healthy devices that `used` leaves. Empty when there are
 // more than `limit`; a single empty holding when there is nothing to take. Totals above what is
 // left are cut down to it.

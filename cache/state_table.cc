@@ -57,6 +57,7 @@ void AppendHolding(std::string& key, const policy::Holding& holding) {
 std::string KeyOf(const NodeState& state) {
   std::string key;
   AppendRaw(key, reinterpret_cast<std::uintptr_t>(state.topology.get()));
+  AppendRaw(key, state.barrier);
   AppendRaw(key, state.knowledge.settling);
   AppendRaw(key, state.exhaustive);
   AppendRaw(key, state.leaving);

@@ -1,0 +1,105 @@
+// What readers see of the Fleet.
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "cache/fleet_impl.h"
+
+namespace numafit::cache {
+namespace {
+
+// Snapshot lets others in after this many nodes.
+constexpr std::size_t kSnapshotChunk = 128;
+
+}  // namespace
+
+NodeState FleetImpl::Describe(const NodeEntry& entry) const {
+  if (std::optional<NodeState> state = entry.ledger.Describe()) {
+    if (entry.stale && options_.refuse_stale) state->barrier = policy::Reason::kStaleReport;
+    return *std::move(state);
+  }
+  NodeState state;
+  state.topology = no_machine_;
+  state.knowledge.usages.emplace_back(*no_machine_);
+  state.barrier = policy::Reason::kNoReport;
+  return state;
+}
+
+void FleetImpl::Publish() {
+  // States that are let go of are destroyed after the readers are let in again.
+  std::vector<std::shared_ptr<const NodeState>> old;
+  std::vector<int> changed;
+  for (const int node : dirty_) {
+    NodeEntry& entry = Node(node);
+    entry.dirty = false;
+    const int contradictions = entry.ledger.Contradictions();
+    contradictions_ += contradictions - entry.contradictions;
+    entry.contradictions = contradictions;
+    std::shared_ptr<const NodeState> state = table_.Intern(Describe(entry));
+    if (state == entry.state) continue;
+    old.push_back(std::exchange(entry.state, std::move(state)));
+    changed.push_back(node);
+  }
+  dirty_.clear();
+  if (changed.empty()) return;
+  const api::WriterLock publish(mutex_);
+  for (const int node : changed) {
+    const auto at = static_cast<std::size_t>(node);
+    states_[at] = nodes_[at].state;
+    ids_[at] = nodes_[at].state->id;
+  }
+}
+
+NodeView FleetImpl::View(int node) const {
+  const NodeEntry& entry = nodes_[static_cast<std::size_t>(node)];
+  NodeView view;
+  view.name = Name(node);
+  view.state = entry.state;
+  for (const PodEntry* pod : entry.ledger.pods()) {
+    PodOnNode shown;
+    shown.name = pod->name;
+    shown.uid = pod->key;
+    shown.reserved = pod->reserved;
+    shown.admitted = pod->admitted || pod->listed;
+    if (pod->demand != nullptr) shown.demand = *pod->demand;
+    const std::vector<policy::DeviceHolding> held = entry.ledger.HeldBy(*pod);
+    if (held.size() == 1) shown.held = held.front();
+    view.pods.push_back(std::move(shown));
+  }
+  return view;
+}
+
+std::vector<NodeView> FleetImpl::Snapshot() const {
+  std::vector<NodeView> views;
+  views.reserve(size());
+  while (views.size() < size()) {
+    const api::MutexLock lock(write_);
+    const std::size_t end = std::min(size(), views.size() + kSnapshotChunk);
+    while (views.size() < end) views.push_back(View(static_cast<int>(views.size())));
+  }
+  return views;
+}
+
+Fleet::Stats FleetImpl::stats() const {
+  Stats stats;
+  {
+    const api::MutexLock lock(write_);
+    stats.pods = pods_.size();
+    stats.reservations = reservations_;
+    stats.contradictions = static_cast<std::size_t>(std::max<std::int64_t>(0, contradictions_));
+    stats.stale_nodes = static_cast<std::size_t>(
+        std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) { return node.stale; }));
+  }
+  const api::ReaderLock lock(mutex_);
+  stats.nodes = states_.size();
+  absl::flat_hash_set<std::uint64_t> distinct;
+  for (const std::shared_ptr<const NodeState>& state : states_) {
+    distinct.insert(state->id);
+    if (state->knowledge.settling) ++stats.settling_nodes;
+    if (state->barrier == policy::Reason::kNoReport) ++stats.unreported_nodes;
+  }
+  stats.distinct_states = distinct.size();
+  return stats;
+}
+
+}  // namespace numafit::cache

@@ -1,0 +1,225 @@
+#include "cache/node_ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cache/books.h"
+#include "cache/placement.h"
+
+namespace numafit::cache {
+
+void NodeLedger::SetTopology(std::shared_ptr<const policy::Topology> topology) {
+  topology_ = std::move(topology);
+  books_ = topology_->initial_compute();
+  Rebuild();
+}
+
+NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
+                                           const std::vector<LedgerPod*>& listed) {
+  Comparison comparison;
+  const bool same_machine = topology_ == report.topology;
+  for (LedgerPod* pod : pods_) pod->listed = false;
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    LedgerPod& pod = *listed[i];
+    const policy::Holding& held = report.pods[i].held;
+    if (std::find(pods_.begin(), pods_.end(), &pod) == pods_.end()) pods_.push_back(&pod);
+    if (!pod.listed_before && same_machine && pod.handle != LedgerPod::kHoldsNothing) {
+      std::vector<policy::DeviceHolding> foretold = states_->HeldBy(pod.handle);
+      if (std::find(foretold.begin(), foretold.end(), held.devices) != foretold.end()) {
+        ++comparison.confirmed;
+      } else if (!foretold.empty()) {
+        comparison.differences.push_back({&pod, std::move(foretold)});
+      }
+    }
+    pod.listed = pod.listed_before = true;
+    pod.held = held;
+    pod.held_in = report.topology.get();
+  }
+  for (LedgerPod* pod : pods_) {
+    if (!pod->listed && (pod->gone || pod->demand == nullptr)) comparison.ended.push_back(pod);
+  }
+  for (const LedgerPod* pod : comparison.ended) Drop(*pod);
+  has_report_ = true;
+  boot_id_ = report.boot_id;
+  generation_ = report.generation;
+  topology_ = report.topology;
+  books_ = report.books;
+  Rebuild();
+  return comparison;
+}
+
+std::vector<LedgerPod*> NodeLedger::LetGoOfEnded() {
+  std::vector<LedgerPod*> ended;
+  for (LedgerPod* pod : pods_) {
+    if (pod->gone || pod->demand == nullptr) ended.push_back(pod);
+  }
+  for (LedgerPod* pod : ended) {
+    if (pod->handle != LedgerPod::kHoldsNothing) states_->Remove(pod->handle, false);
+    Drop(*pod);
+  }
+  return ended;
+}
+
+std::vector<LedgerPod*> NodeLedger::LoseReport() {
+  std::vector<LedgerPod*> ended = LetGoOfEnded();
+  has_report_ = false;
+  boot_id_.clear();
+  generation_ = 0;
+  topology_ = nullptr;
+  states_.reset();
+  for (LedgerPod* pod : pods_) {
+    pod->handle = LedgerPod::kHoldsNothing;
+    pod->listed = pod->listed_before = false;
+    pod->held_in = nullptr;
+  }
+  return ended;
+}
+
+std::vector<LedgerPod*> NodeLedger::SetCurrent(bool is_current) {
+  is_current_ = is_current;
+  return is_current ? std::vector<LedgerPod*>{} : LetGoOfEnded();
+}
+
+void NodeLedger::Rebuild() {
+  states_.emplace(topology_, limits_);
+  states_->SetBooks(books_);
+  expected_books_ = books_;
+  std::vector<LedgerPod*> foretold;
+  for (LedgerPod* pod : pods_) {
+    pod->handle = LedgerPod::kHoldsNothing;
+    if (pod->listed) {
+      AddListed(*pod);
+    } else if (!pod->listed_before) {
+      foretold.push_back(pod);
+    }
+  }
+  for (LedgerPod* pod : pods_) {
+    if (!pod->listed && pod->listed_before) AddVanished(*pod);
+  }
+  for (const LedgerPod* pod : pods_) {
+    const bool may_have_left = !pod->listed || pod->leaving || pod->gone;
+    if (pod->handle != LedgerPod::kHoldsNothing && may_have_left) {
+      states_->StartLeaving(pod->handle);
+    }
+  }
+  // In the order in which their kubelet has admitted them, then those that wait.
+  const auto order = [](const LedgerPod* pod) {
+    return std::make_pair(!pod->admitted, pod->admitted_at);
+  };
+  std::stable_sort(foretold.begin(), foretold.end(),
+                   [&](const auto* a, const auto* b) { return order(a) < order(b); });
+  for (LedgerPod* pod : foretold) AddForetold(*pod);
+}
+
+void NodeLedger::AddListed(LedgerPod& pod) {
+  if (!pod.held.empty()) pod.handle = states_->AddObserved(pod.held);
+}
+
+// The books have it no more. It may be there all the same, unless somebody else has what it had.
+void NodeLedger::AddVanished(LedgerPod& pod) {
+  if (pod.held.empty() || pod.held_in != topology_.get()) return;
+  if (!HasRoomFor(pod.held)) return;
+  AddToBooks(*topology_, pod.held, expected_books_);
+  states_->SetBooks(expected_books_);
+  pod.handle = states_->AddObserved(pod.held);
+}
+
+bool NodeLedger::HasRoomFor(const policy::Holding& held) const {
+  for (const policy::ClassCount& item : held.devices) {
+    int taken = item.count;
+    for (const LedgerPod* pod : pods_) {
+      if (pod->handle == LedgerPod::kHoldsNothing) continue;
+      for (const policy::ClassCount& other : pod->held.devices) {
+        if (other.class_index == item.class_index) taken += other.count;
+      }
+    }
+    const auto& device_class = topology_->classes()[static_cast<std::size_t>(item.class_index)];
+    if (taken > device_class.count) return false;
+  }
+  policy::CpuSet missing = held.cpus;
+  missing -= expected_books_.default_cpus;
+  if (!missing.empty()) return false;
+  if (topology_->memory_manager() == nullptr) return true;
+  const auto ids = topology_->memory_manager()->numa_ids();
+  for (const policy::ContainerMemory& container : held.memory) {
+    for (const policy::MemoryBlock& block : container.blocks) {
+      std::uint64_t free = 0;
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (block.numa.contains(ids[i])) free += expected_books_.memory.at(i, block.type).free;
+      }
+      if (free < block.size) return false;
+    }
+  }
+  return true;
+}
+
+void NodeLedger::AddForetold(LedgerPod& pod) {
+  if (pod.demand == nullptr || HoldsNothing(*topology_, *pod.demand)) return;
+  if (pod.admitted && pod.admitted_at == 0) {
+    std::vector<policy::DeviceHolding> held;
+    if (!pod.placement.empty()) held = HeldFromPlacement(*topology_, *pod.demand, pod.placement);
+    pod.handle = states_->AddRunning(pod.demand, held);
+  } else {
+    pod.handle = states_->AddWaiting(pod.demand);
+    if (pod.admitted) states_->ShowAdmitted(pod.handle);
+  }
+  if (pod.leaving) states_->StartLeaving(pod.handle);
+}
+
+void NodeLedger::Add(LedgerPod& pod, const std::optional<policy::DeviceHolding>& devices) {
+  pods_.push_back(&pod);
+  if (!states_) return;
+  if (!devices) {
+    AddForetold(pod);
+  } else if (!HoldsNothing(*topology_, *pod.demand)) {
+    pod.handle = states_->AddRunning(pod.demand, {*devices});
+  }
+}
+
+void NodeLedger::ShowAdmitted(LedgerPod& pod) {
+  if (pod.admitted) return;
+  pod.admitted = true;
+  pod.admitted_at = ++admissions_;
+  if (pod.handle != LedgerPod::kHoldsNothing) states_->ShowAdmitted(pod.handle);
+}
+
+void NodeLedger::StartLeaving(LedgerPod& pod) {
+  if (std::exchange(pod.leaving, true)) return;
+  if (pod.handle != LedgerPod::kHoldsNothing) states_->StartLeaving(pod.handle);
+}
+
+bool NodeLedger::End(LedgerPod& pod, bool never_admitted) {
+  if (has_report_ && is_current_ && pod.listed) {
+    pod.gone = true;
+    if (pod.handle != LedgerPod::kHoldsNothing) states_->StartLeaving(pod.handle);
+    return false;
+  }
+  if (pod.handle != LedgerPod::kHoldsNothing) states_->Remove(pod.handle, never_admitted);
+  Drop(pod);
+  return true;
+}
+
+void NodeLedger::Drop(const LedgerPod& pod) {
+  pods_.erase(std::find(pods_.begin(), pods_.end(), &pod));
+}
+
+int NodeLedger::Contradictions() const {
+  return static_cast<int>(std::count_if(pods_.begin(), pods_.end(),
+                                        [&](const LedgerPod* pod) { return Contradicts(*pod); }));
+}
+
+bool NodeLedger::Contradicts(const LedgerPod& pod) const {
+  return pod.handle != LedgerPod::kHoldsNothing && states_->Contradicts(pod.handle);
+}
+
+std::vector<policy::DeviceHolding> NodeLedger::HeldBy(const LedgerPod& pod) const {
+  if (pod.handle == LedgerPod::kHoldsNothing) return {policy::DeviceHolding{}};
+  return states_->HeldBy(pod.handle);
+}
+
+std::optional<NodeState> NodeLedger::Describe() const {
+  if (!states_) return std::nullopt;
+  return states_->Describe();
+}
+
+}  // namespace numafit::cache

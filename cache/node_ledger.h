@@ -1,0 +1,140 @@
+// One node's ledger: what its agent saw, what was bound since, what is about to be bound.
+//
+// Trust in this order (design 4): *observed*, what the last report lists; *predicted*, bound and
+// not listed yet: the devices that policy::Admit foretells; *reserved*, a bind in flight, which
+// counts like a prediction. Each report makes the node's possible states anew from what it lists,
+// and the Pods that it does not list yet are foretold from there.
+//
+// Rules that keep the picture on the safe side of lag:
+// * A Pod that no report has listed yet is foretold, however long ago it was bound.
+// * A Pod that the API server shows ended or gone, and that the last report still lists, counts as
+//   leaving until a report comes without it: only then will the kubelet's next admission find its
+//   room.
+// * A Pod that reports have listed and do not list any more, while the API server still shows it
+//   running, counts as leaving as well: the kubelet is ahead of its statuses, or starting again.
+//
+// Without reports (an inventory from a file, an agent that is lost) the API server's word counts at
+// once. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/judge.h"
+#include "cache/possible_states.h"
+#include "cache/report.h"
+#include "policy/demand.h"
+#include "policy/usage.h"
+
+namespace numafit::cache {
+
+// A Pod on a node, or on its way there. Owned by the Fleet; the ledger keeps the parts below the
+// line.
+struct LedgerPod {
+  static constexpr PossibleStates::Handle kHoldsNothing = -1;
+
+  std::string key;   // uid, without one namespace/name
+  std::string name;  // namespace/name
+  int node = -1;
+  // Null: only a report has shown the Pod.
+  std::shared_ptr<const policy::Demand> demand;
+  // numafit.io/placement of a Pod that ran when it was first seen.
+  std::string placement;
+  bool from_file = false;
+  bool seen = false;      // the API server has shown it on its node
+  bool reserved = false;  // a bind in flight
+  bool admitted = false;  // its status shows that its kubelet admitted it
+  bool leaving = false;   // it is being deleted
+  bool gone = false;      // ended or deleted, says the API server
+  // --- kept by the ledger
+  PossibleStates::Handle handle = kHoldsNothing;
+  bool listed = false;         // in the last report
+  bool listed_before = false;  // in some report of this agent
+  policy::Holding held;        // as last listed, in terms of `held_in`
+  const policy::Topology* held_in = nullptr;
+  std::uint64_t admitted_at =
+      0;  // orders those that were seen to be admitted; 0: ran when first seen
+};
+
+class NodeLedger {
+ public:
+  explicit NodeLedger(PossibleStates::Limits limits) : limits_(limits) {}
+
+  // An inventory that does not change, from a file.
+  void SetTopology(std::shared_ptr<const policy::Topology> topology);
+
+  // What a report said about the Pods that had been foretold.
+  struct Comparison {
+    struct Difference {
+      const LedgerPod* pod = nullptr;
+      std::vector<policy::DeviceHolding> foretold;
+    };
+    int confirmed = 0;  // listed for the first time, with devices that were foretold
+    std::vector<Difference> differences;
+    // Gone, and not listed any more: the ledger has let go of them.
+    std::vector<LedgerPod*> ended;
+  };
+  // Takes a report. `listed` has the ledger's Pod of each reported one, in the report's order; it
+  // may be new to the ledger.
+  Comparison Observe(const ReportedNode& report, const std::vector<LedgerPod*>& listed);
+  // There is no report any more: no inventory. Returns the Pods that the ledger has let go of:
+  // those that only the report had shown, and those that were gone already.
+  std::vector<LedgerPod*> LoseReport();
+  // Whether an agent keeps the report current. Without one the API server's word about the end of a
+  // Pod counts at once. Returns what LoseReport does.
+  std::vector<LedgerPod*> SetCurrent(bool is_current);
+  // Whether this report is older than the last one of the same boot.
+  [[nodiscard]] bool IsOutdated(const ReportedNode& report) const {
+    return report.boot_id == boot_id_ && report.generation < generation_;
+  }
+
+  // The Pod goes by its flags. `devices`: what it is known to have, of a file.
+  void Add(LedgerPod& pod, const std::optional<policy::DeviceHolding>& devices = std::nullopt);
+  void ShowAdmitted(LedgerPod& pod);
+  void StartLeaving(LedgerPod& pod);
+  // The Pod ended or is deleted. True: the ledger has let go of it; false: a report lists it, it is
+  // marked as gone and stays until a report comes without it.
+  bool End(LedgerPod& pod, bool never_admitted);
+
+  [[nodiscard]] const std::vector<LedgerPod*>& pods() const { return pods_; }
+  [[nodiscard]] const std::shared_ptr<const policy::Topology>& topology() const {
+    return topology_;
+  }
+  [[nodiscard]] bool has_report() const { return has_report_; }
+  // Pods that our model says their kubelet cannot have admitted, and has all the same.
+  [[nodiscard]] int Contradictions() const;
+  [[nodiscard]] bool Contradicts(const LedgerPod& pod) const;
+  // The devices that the Pod holds in each possible state; empty when it may be anything.
+  [[nodiscard]] std::vector<policy::DeviceHolding> HeldBy(const LedgerPod& pod) const;
+  // Null: no inventory.
+  [[nodiscard]] std::optional<NodeState> Describe() const;
+
+ private:
+  void Rebuild();
+  void AddListed(LedgerPod& pod);
+  void AddVanished(LedgerPod& pod);
+  [[nodiscard]] bool HasRoomFor(const policy::Holding& held) const;
+  void AddForetold(LedgerPod& pod);
+  std::vector<LedgerPod*> LetGoOfEnded();
+  void Drop(const LedgerPod& pod);
+
+  PossibleStates::Limits limits_;
+  std::shared_ptr<const policy::Topology> topology_;
+  std::optional<PossibleStates> states_;  // none: no inventory
+  std::vector<LedgerPod*> pods_;
+  std::uint64_t admissions_ = 0;
+
+  bool has_report_ = false;
+  bool is_current_ = true;
+  std::string boot_id_;
+  std::int32_t generation_ = 0;
+  policy::ComputeState books_;           // as last reported
+  policy::ComputeState expected_books_;  // with those that have vanished from it
+};
+
+}  // namespace numafit::cache
