@@ -215,11 +215,12 @@ void FleetImpl::Upsert(const api::Pod& pod) {
   }
   PodEntry& entry = *found->second;
   entry.seen = true;
-  if (entry.demand == nullptr) {
-    entry.demand = std::make_shared<const policy::Demand>(DemandOfBound(pod));
-  }
   if (node == kNoNode) return;
   NodeLedger& ledger = Ledger(node);
+  if (entry.demand == nullptr) {
+    ledger.Introduce(entry, std::make_shared<const policy::Demand>(DemandOfBound(pod)));
+    MarkDirty(node);
+  }
   const bool is_leaving = pod.metadata.deletion_time != 0;
   if (entry.admitted == ShowsAdmission(pod) && entry.leaving == is_leaving) return;
   if (ShowsAdmission(pod)) ledger.ShowAdmitted(entry);

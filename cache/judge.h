@@ -11,7 +11,7 @@
 // that is being deleted: a new Pod is let in beside it only when it gets the same devices whether
 // the kubelet has already let go of those of the other or not, and when nobody else waits.
 //
-// Kubelets that do not enforce (none, best-effort) decide on counts alone, so that 1 is enough.
+// Where the order decides nothing (policy::Topology::OrderMatters), 1 is enough.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ struct NodeState {
   // not depend on which (counts decide); nothing is guaranteed to be aligned.
   bool exhaustive = true;
 
-  // Some Pod is being deleted, on a kubelet that enforces: knowledge.usages has it both ways.
+  // Some Pod is being deleted, where that matters: knowledge.usages has it both ways.
   bool leaving = false;
 
-  // Bound and not yet admitted, on a kubelet that enforces; empty on others.
+  // Bound and not yet admitted, where their order matters; empty elsewhere.
   std::vector<std::shared_ptr<const policy::Demand>> pending;
   // A state that the kubelet may be in now.
   struct Now {

@@ -23,7 +23,7 @@ NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
     LedgerPod& pod = *listed[i];
     const policy::Holding& held = report.pods[i].held;
     if (std::find(pods_.begin(), pods_.end(), &pod) == pods_.end()) pods_.push_back(&pod);
-    if (!pod.listed_before && same_machine && pod.handle != LedgerPod::kHoldsNothing) {
+    if (!pod.listed_before && same_machine && IsForetold(pod)) {
       std::vector<policy::DeviceHolding> foretold = states_->HeldBy(pod.handle);
       if (std::find(foretold.begin(), foretold.end(), held.devices) != foretold.end()) {
         ++comparison.confirmed;
@@ -46,6 +46,14 @@ NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
   books_ = report.books;
   Rebuild();
   return comparison;
+}
+
+// Of a Pod that ran when it was first seen, its bind's word is known. A kubelet that does not
+// enforce may have admitted others in between.
+bool NodeLedger::IsForetold(const LedgerPod& pod) const {
+  if (pod.handle == LedgerPod::kHoldsNothing) return false;
+  const bool by_its_bind = pod.admitted && pod.admitted_at == 0;
+  return !by_its_bind || policy::Enforces(topology_->kubelet().policy);
 }
 
 std::vector<LedgerPod*> NodeLedger::LetGoOfEnded() {
@@ -97,7 +105,8 @@ void NodeLedger::Rebuild() {
     if (!pod->listed && pod->listed_before) AddVanished(*pod);
   }
   for (const LedgerPod* pod : pods_) {
-    const bool may_have_left = !pod->listed || pod->leaving || pod->gone;
+    // One that the API server does not show: the report is late, or our watch is.
+    const bool may_have_left = !pod->listed || pod->leaving || pod->gone || pod->demand == nullptr;
     if (pod->handle != LedgerPod::kHoldsNothing && may_have_left) {
       states_->StartLeaving(pod->handle);
     }
@@ -156,6 +165,11 @@ bool NodeLedger::HasRoomFor(const policy::Holding& held) const {
 void NodeLedger::AddForetold(LedgerPod& pod) {
   if (pod.demand == nullptr || HoldsNothing(*topology_, *pod.demand)) return;
   if (pod.admitted && pod.admitted_at == 0) {
+    if (has_report_ && !policy::Enforces(topology_->kubelet().policy)) {
+      pod.handle = states_->AddUnknown(pod.demand);
+      if (pod.leaving) states_->StartLeaving(pod.handle);
+      return;
+    }
     std::vector<policy::DeviceHolding> held;
     if (!pod.placement.empty()) held = HeldFromPlacement(*topology_, *pod.demand, pod.placement);
     pod.handle = states_->AddRunning(pod.demand, held);
@@ -174,6 +188,11 @@ void NodeLedger::Add(LedgerPod& pod, const std::optional<policy::DeviceHolding>&
   } else if (!HoldsNothing(*topology_, *pod.demand)) {
     pod.handle = states_->AddRunning(pod.demand, {*devices});
   }
+}
+
+void NodeLedger::Introduce(LedgerPod& pod, std::shared_ptr<const policy::Demand> demand) {
+  pod.demand = std::move(demand);
+  if (states_) Rebuild();
 }
 
 void NodeLedger::ShowAdmitted(LedgerPod& pod) {

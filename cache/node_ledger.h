@@ -10,6 +10,8 @@
 // * A Pod that the API server shows ended or gone, and that the last report still lists, counts as
 //   leaving until a report comes without it: only then will the kubelet's next admission find its
 //   room.
+// * A Pod that a report lists and that the API server does not show counts as leaving, too: one of
+//   the two is late.
 // * A Pod that reports have listed and do not list any more, while the API server still shows it
 //   running, counts as leaving as well: the kubelet is ahead of its statuses, or starting again.
 //
@@ -95,6 +97,8 @@ class NodeLedger {
 
   // The Pod goes by its flags. `devices`: what it is known to have, of a file.
   void Add(LedgerPod& pod, const std::optional<policy::DeviceHolding>& devices = std::nullopt);
+  // The API server shows a Pod that only a report had shown.
+  void Introduce(LedgerPod& pod, std::shared_ptr<const policy::Demand> demand);
   void ShowAdmitted(LedgerPod& pod);
   void StartLeaving(LedgerPod& pod);
   // The Pod ended or is deleted. True: the ledger has let go of it; false: a report lists it, it is
@@ -115,6 +119,7 @@ class NodeLedger {
   [[nodiscard]] std::optional<NodeState> Describe() const;
 
  private:
+  [[nodiscard]] bool IsForetold(const LedgerPod& pod) const;
   void Rebuild();
   void AddListed(LedgerPod& pod);
   void AddVanished(LedgerPod& pod);

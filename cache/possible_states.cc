@@ -12,10 +12,10 @@
 namespace numafit::cache {
 namespace {
 
-// On a kubelet that does not enforce, worlds only sharpen what is said about alignment.
-constexpr std::size_t kMaxWorldsUnenforced = 16;
-constexpr std::size_t kMaxWorldsUnenforcedWithBooks = 256;
-constexpr std::size_t kMaxWorldsEnforced = 2048;
+// Where the order decides nothing, worlds only sharpen what is said about alignment.
+constexpr std::size_t kMaxWorldsUnordered = 16;
+constexpr std::size_t kMaxWorldsUnorderedWithBooks = 256;
+constexpr std::size_t kMaxWorldsOrdered = 2048;
 
 std::vector<policy::Holding> HoldingsOf(const std::vector<policy::DeviceHolding>& devices) {
   std::vector<policy::Holding> holdings;
@@ -32,13 +32,9 @@ PossibleStates::PossibleStates(std::shared_ptr<const policy::Topology> topology,
   worlds_.front().compute = topology_->initial_compute();
 }
 
-bool PossibleStates::Enforces() const {
-  return policy::Enforces(topology_->kubelet().policy);
-}
-
 std::size_t PossibleStates::MaxWorlds() const {
-  if (Enforces()) return kMaxWorldsEnforced;
-  return topology_->HasBooks() ? kMaxWorldsUnenforcedWithBooks : kMaxWorldsUnenforced;
+  if (topology_->OrderMatters()) return kMaxWorldsOrdered;
+  return topology_->HasBooks() ? kMaxWorldsUnorderedWithBooks : kMaxWorldsUnordered;
 }
 
 std::size_t PossibleStates::IndexOf(Handle pod) const {
@@ -141,6 +137,12 @@ void PossibleStates::SetBooks(const policy::ComputeState& books) {
   for (World& world : worlds_) world.compute = books;
 }
 
+PossibleStates::Handle PossibleStates::AddUnknown(std::shared_ptr<const policy::Demand> demand) {
+  const Handle handle = NewSlot(std::move(demand), /*admitted=*/true).handle;
+  GoLoose();
+  return handle;
+}
+
 PossibleStates::Handle PossibleStates::AddObserved(const policy::Holding& held) {
   Slot& slot = NewSlot(nullptr, /*admitted=*/true);
   slot.totals = TotalsOf(*topology_, held.devices);
@@ -240,7 +242,7 @@ bool PossibleStates::TryClose() {
 }
 
 bool PossibleStates::WithinBounds() const {
-  if (Enforces() && WaitingPods() > limits_.max_unadmitted) return false;
+  if (topology_->OrderMatters() && WaitingPods() > limits_.max_unadmitted) return false;
   if (worlds_.size() <= static_cast<std::size_t>(limits_.max_states)) return true;
   std::set<policy::Usage> usages;
   for (const World& world : worlds_) {
@@ -254,7 +256,7 @@ void PossibleStates::Close() {
     Tighten();
     return;
   }
-  if (Enforces() && WaitingPods() > limits_.max_unadmitted) {
+  if (topology_->OrderMatters() && WaitingPods() > limits_.max_unadmitted) {
     GoLoose();
     return;
   }
@@ -455,7 +457,7 @@ NodeState PossibleStates::Describe() const {
   NodeState state;
   state.topology = topology_;
   state.max_states = limits_.max_states;
-  state.leaving = Enforces() && AnyLeaving();
+  state.leaving = topology_->OrderMatters() && AnyLeaving();
   if (loose_) {
     DescribeLoose(state);
     return state;
@@ -465,7 +467,7 @@ NodeState PossibleStates::Describe() const {
     if (IsSettled(world)) usages.insert(UsageOf(world));
   }
   state.knowledge.usages.assign(usages.begin(), usages.end());
-  if (Enforces() && WaitingPods() > 0) {
+  if (topology_->OrderMatters() && WaitingPods() > 0) {
     state.knowledge.settling = WaitingPods() >= limits_.max_unadmitted;
     DescribePending(state);
   }
@@ -478,7 +480,7 @@ void PossibleStates::DescribeLoose(NodeState& state) const {
   const PoolTotals totals = LooseTotals();
   const auto limit = static_cast<std::size_t>(limits_.max_states);
   std::vector<policy::DeviceHolding> spreads = AllSpreads(*topology_, fixed, totals, limit);
-  if (Enforces() && (spreads.empty() || WaitingPods() > 0 || state.leaving)) {
+  if (topology_->OrderMatters() && (spreads.empty() || WaitingPods() > 0 || state.leaving)) {
     state.knowledge.settling = true;
   }
   if (spreads.empty()) {

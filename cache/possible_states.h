@@ -14,10 +14,10 @@
 //
 // The set is bounded. Past the bound the node goes *loose*: of the Pods that may hold one thing or
 // another only the number of devices is kept, and every way in which the kubelet may have spread
-// them counts as possible. That is a superset, so nothing is over-committed. Kubelets that do not
-// enforce decide on counts alone and lose nothing; on one that enforces nothing is let in while
-// Pods wait, and afterwards only what fits however they are spread. With static managers nothing is
-// let in until the Pods whose CPUs and memory are not known any more are gone.
+// them counts as possible. That is a superset, so nothing is over-committed. Kubelets that decide
+// on counts alone lose nothing; on others (Topology::OrderMatters) nothing is let in while Pods
+// wait, and afterwards only what fits however they are spread. With static managers nothing is let
+// in until the Pods whose CPUs and memory are not known any more are gone.
 //
 // Not thread-safe. Costs a few admissions per change, microseconds each; at most
 // `max_worlds` times the number of waiting Pods.
@@ -43,7 +43,7 @@ class PossibleStates {
  public:
   struct Limits {
     int max_states = 64;     // distinct usages once everybody is admitted
-    int max_unadmitted = 5;  // Pods that wait, on a kubelet that enforces
+    int max_unadmitted = 5;  // Pods that wait, where their order matters
   };
   // Names a Pod of this node; never reused.
   using Handle = int;
@@ -61,6 +61,9 @@ class PossibleStates {
   // A Pod that was seen to hold this, which SetBooks has accounted for. Its demand need not be
   // known. Before any Pod is added that is not observed.
   Handle AddObserved(const policy::Holding& held);
+  // A Pod that runs, of which nothing is known but what it asked for: it may have been admitted
+  // when others were there.
+  Handle AddUnknown(std::shared_ptr<const policy::Demand> demand);
   // The kubelet has shown that it admitted the Pod. No-op when it has before.
   void ShowAdmitted(Handle pod);
   // The Pod is being deleted: from now on it may have gone in the eyes of its kubelet. No-op when
@@ -115,7 +118,6 @@ class PossibleStates {
     PoolTotals totals;           // what it holds in all, whatever the pick
   };
 
-  [[nodiscard]] bool Enforces() const;
   [[nodiscard]] std::size_t IndexOf(Handle pod) const;
   [[nodiscard]] int WaitingPods() const;
   [[nodiscard]] bool AnyLeaving() const;

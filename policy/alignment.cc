@@ -206,7 +206,7 @@ class Judging {
     }
     if (AsksForNothing(topology_, demand_)) return Reason::kFits;
     if (intractable_) return Reason::kUnsupported;
-    if (knowledge_.settling && Enforces(topology_.kubelet().policy)) {
+    if (knowledge_.settling && topology_.OrderMatters()) {
       // What never fits does not have to be waited for.
       const Judgement empty = Judge(topology_, {{Usage(topology_)}, false}, demand_, nullptr);
       return empty.fits() ? Reason::kSettling : empty.reason;

@@ -91,6 +91,12 @@ class Topology {
   }
   // One of the two is there.
   [[nodiscard]] bool HasBooks() const { return cpu_manager_ || memory_manager_; }
+  // Whether the order in which the kubelet admits Pods can decide who is admitted. Kubelets that do
+  // not enforce count, except the memory manager: a NUMA node that serves one container alone is no
+  // part of a larger group (cm/memorymanager/policy_static.go, isAffinityViolatingNUMAAllocations).
+  [[nodiscard]] bool OrderMatters() const {
+    return Enforces(spec_.kubelet.policy) || memory_manager_.has_value();
+  }
   // Their books when no Pod has anything.
   [[nodiscard]] const ComputeState& initial_compute() const { return initial_compute_; }
   // Equal text = every question has the same answer on both machines (device ids do not matter).
