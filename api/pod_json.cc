@@ -299,6 +299,14 @@ absl::StatusOr<Node> NodeFromJsonValue(const json& value) {
   return Read<Node>(value, ReadNode);
 }
 
+absl::StatusOr<ObjectMeta> ObjectMetaFromJsonValue(const json& object) {
+  return Read<ObjectMeta>(object,
+                          [](const JsonReader& reader) { return ReadMeta(reader["metadata"]); });
+}
+json ObjectMetaToJsonValue(const ObjectMeta& metadata) {
+  return WriteMeta(metadata);
+}
+
 std::string PodToJson(const Pod& pod) {
   json spec = json::object();
   Put(spec, "nodeName", pod.node_name);

@@ -26,6 +26,10 @@ absl::StatusOr<Node> NodeFromJson(std::string_view text);
 absl::StatusOr<Pod> PodFromJsonValue(const nlohmann::json& value);
 absl::StatusOr<Node> NodeFromJsonValue(const nlohmann::json& value);
 
+// Of any object: what stands under its `metadata`.
+absl::StatusOr<ObjectMeta> ObjectMetaFromJsonValue(const nlohmann::json& object);
+nlohmann::json ObjectMetaToJsonValue(const ObjectMeta& metadata);
+
 // The fields that we read, as Kubernetes JSON without empty fields. What was read from the result
 // equals the input, except that container_statuses is written as that many empty statuses.
 std::string PodToJson(const Pod& pod);

@@ -19,7 +19,7 @@ done
 mapfile -t sources < <(git grep -lF "${sees[@]}" -- 'api/*.cc' 'policy/*.cc' 'kube/*.cc' 'cache/*.cc' 'extender/*.cc' 'cli/*.cc')
 [ ${#sources[@]} -gt 0 ] || { echo "locks: no source sees api/mutex.h" >&2; exit 1; }
 
-build tidy generated/kube/core_v1.pb.h >/dev/null
+build tidy generated/kube/core_v1.pb.h generated/api/node_report.pb.h >/dev/null
 ninja -C build/tidy -t commands >build/tidy/commands
 check_one() {
   # The compiler's own line, without the launcher before it and the files that it would write.

@@ -22,8 +22,8 @@ else
 fi
 [ ${#files[@]} -gt 0 ] || { echo "tidy: no source has changed"; exit 0; }
 
-# Of what is generated only the header is needed; nothing is compiled.
-build tidy generated/kube/core_v1.pb.h >/dev/null
+# Of what is generated only the headers are needed; nothing is compiled.
+build tidy generated/kube/core_v1.pb.h generated/api/node_report.pb.h >/dev/null
 # Standard error only counts what was suppressed.
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 1 -P "$NUMAFIT_JOBS" clang-tidy-16 -p build/tidy --quiet "${checks[@]}" 2>build/tidy/tidy.err ||

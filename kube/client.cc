@@ -7,17 +7,10 @@
 
 #include "kube/decode.h"
 #include "kube/http/transport.h"
+#include "kube/requests.h"
 
 namespace numafit::kube {
 namespace {
-
-// JSON only where the server knows no protobuf.
-constexpr char kAccept[] = "application/vnd.kubernetes.protobuf, application/json;q=0.5";
-
-absl::Status StatusOf(const Response& response) {
-  return ToAbslStatus(response.status,
-                      DecodeStatus(response.body, EncodingOf(response.content_type)));
-}
 
 std::string PodPath(const std::string& pod_namespace, const std::string& name) {
   return fmt::format("/api/v1/namespaces/{}/pods/{}", EscapeUrl(pod_namespace), EscapeUrl(name));
@@ -58,16 +51,29 @@ class HttpClient : public Client {
       return absl::InvalidArgumentError("annotate: namespace, Pod name, uid and key are needed");
     }
     // The API server takes a uid in a patch as a precondition.
-    const nlohmann::json patch = {{"metadata", {{"uid", uid}, {"annotations", {{key, value}}}}}};
-    const absl::StatusOr<Response> response = transport_->Send(
-        {.method = "PATCH",
-         .target = PodPath(pod_namespace, name),
-         .accept = kAccept,
-         .content_type = "application/merge-patch+json",
-         .body = patch.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
-    if (!response.ok()) return response.status();
-    if (response->status == 200) return absl::OkStatus();
-    return StatusOf(*response);
+    return Patch(PodPath(pod_namespace, name),
+                 {{"metadata", {{"uid", uid}, {"annotations", {{key, value}}}}}});
+  }
+
+  absl::Status AnnotateNode(const std::string& name, const std::string& key,
+                            const std::string& value) override {
+    if (name.empty() || key.empty()) {
+      return absl::InvalidArgumentError("annotate: a node's name and a key are needed");
+    }
+    return Patch("/api/v1/nodes/" + EscapeUrl(name),
+                 {{"metadata", {{"annotations", {{key, value}}}}}});
+  }
+
+  absl::Status PostEvent(const EventRequest& event) override {
+    return kube::PostEvent(*transport_, event);
+  }
+
+  absl::StatusOr<api::NodeReport> GetNodeReport(const std::string& name) override {
+    return kube::GetNodeReport(*transport_, name);
+  }
+
+  absl::Status ApplyNodeReport(const api::NodeReport& report) override {
+    return kube::ApplyNodeReport(*transport_, report);
   }
 
   absl::StatusOr<api::Pod> GetPod(const std::string& pod_namespace,
@@ -82,6 +88,18 @@ class HttpClient : public Client {
   Transport* transport() override { return transport_.get(); }
 
  private:
+  absl::Status Patch(std::string target, const nlohmann::json& patch) {
+    const absl::StatusOr<Response> response = transport_->Send(
+        {.method = "PATCH",
+         .target = std::move(target),
+         .accept = kAccept,
+         .content_type = "application/merge-patch+json",
+         .body = patch.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
+    if (!response.ok()) return response.status();
+    if (response->status == 200) return absl::OkStatus();
+    return StatusOf(*response);
+  }
+
   template <typename T>
   absl::StatusOr<T> Get(std::string target, bool unnamed) {
     // An empty name would ask for a list.
@@ -100,6 +118,19 @@ class HttpClient : public Client {
 };
 
 }  // namespace
+
+absl::Status Client::AnnotateNode(const std::string&, const std::string&, const std::string&) {
+  return absl::UnimplementedError("this client does not annotate Nodes");
+}
+absl::Status Client::PostEvent(const EventRequest&) {
+  return absl::UnimplementedError("this client posts no Events");
+}
+absl::StatusOr<api::NodeReport> Client::GetNodeReport(const std::string&) {
+  return absl::UnimplementedError("this client has no NodeReports");
+}
+absl::Status Client::ApplyNodeReport(const api::NodeReport&) {
+  return absl::UnimplementedError("this client has no NodeReports");
+}
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(Credentials credentials, Options options) {
   absl::StatusOr<std::unique_ptr<Transport>> transport =

@@ -1,5 +1,5 @@
-// A client for the Kubernetes API server: credentials, list + watch, binding,
-// annotating.
+// A client for the Kubernetes API server: credentials, list + watch, binding, annotating, events,
+// NodeReports.
 //
 // Pods and Nodes travel as the API server's protobuf, decoded with messages of ours that name only
 // the fields we read (kube/core_v1.proto); everything else is JSON.
@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/node_report.h"
 #include "api/objects.h"
 
 namespace numafit::kube {
@@ -47,6 +48,26 @@ struct BindRequest {
   api::StringMap annotations;  // land on the Pod atomically with the binding (kubernetes.md 1.9)
 };
 
+// An Event, as `kubectl describe` shows it below its object. Posted as events.k8s.io/v1, which is
+// stored as the same object as a core/v1 Event, but is checked when it is posted: there are no
+// half-filled ones.
+struct EventRequest {
+  // What it is about; kind, name and uid are needed. Of a Node the uid is its name: so kubectl
+  // asks.
+  std::string api_version = "v1";
+  std::string kind;
+  std::string object_namespace;  // empty: cluster-scoped, the Event then goes to "default"
+  std::string name;
+  std::string uid;
+  std::string reason;  // one word, "DevicesMisaligned"; needed
+  std::string action;  // what the controller did, one word; empty: the reason
+  std::string note;    // for people; cut to 1024 bytes
+  bool warning = false;
+  std::string controller;        // "numafit.io/extender"; needed
+  std::string instance;          // which one: the Pod's or host's name; needed
+  std::int64_t time_micros = 0;  // since the epoch
+};
+
 // Thread-safe. Keeps at most `max_connections` connections open and retries a request once on a
 // fresh connection when a kept one turns out to be dead before any byte of an answer.
 class Client {
@@ -72,6 +93,30 @@ class Client {
   virtual absl::StatusOr<api::Pod> GetPod(const std::string& pod_namespace,
                                           const std::string& name) = 0;
   virtual absl::StatusOr<api::Node> GetNode(const std::string& name) = 0;
+
+  // The following have a default that answers Unimplemented, for fakes that have no use for them.
+
+  // Sets one annotation of a Node (PATCH, JSON merge), whoever else writes that Node meanwhile.
+  virtual absl::Status AnnotateNode(const std::string& name, const std::string& key,
+                                    const std::string& value);
+  // Posts an Event. Repeating the same request (object, time, reason, note) is OK and adds none.
+  // PermissionDenied and NotFound (the namespace is gone) are the caller's to ignore: nothing
+  // depends on an Event.
+  virtual absl::Status PostEvent(const EventRequest& event);
+
+  // The stored report of a node; its status is not checked (api::CheckNodeReport). NotFound: there
+  // is none, or the CustomResourceDefinition is not installed. InvalidArgument: not readable as a
+  // report.
+  virtual absl::StatusOr<api::NodeReport> GetNodeReport(const std::string& name);
+  // Makes `report` the stored report of the node that it is named after, created if need be; only
+  // name and status are taken from it, everything else of a stored object stays. Nothing is written
+  // when the stored status is the same already, so it may be repeated after a lost answer. When
+  // somebody else writes at the same time it looks again, a few times.
+  // Aborted: a report of the same boot that is not older (generation) is stored, or others kept
+  // writing. The caller reads it and goes on from its generation. InvalidArgument: the API server's
+  // schema refused it; the message names the field. PermissionDenied: no right, or another node's
+  // (deploy/manifests/agent-policy.yaml). NotFound: no CustomResourceDefinition.
+  virtual absl::Status ApplyNodeReport(const api::NodeReport& report);
 
   // What requests travel over; null in fakes, whose watches only report that through on_state.
   virtual Transport* transport() { return nullptr; }
@@ -119,5 +164,10 @@ std::unique_ptr<Watch> WatchPods(Client& client, WatchOptions options,
                                  WatchHandlers<api::Pod> handlers);
 std::unique_ptr<Watch> WatchNodes(Client& client, WatchOptions options,
                                   WatchHandlers<api::Node> handlers);
+// A report that cannot be used comes with `problem` set and a null status; it does not stop the
+// others. While the CustomResourceDefinition is not installed the watch goes on trying, and
+// on_state says NotFound.
+std::unique_ptr<Watch> WatchNodeReports(Client& client, WatchOptions options,
+                                        WatchHandlers<api::NodeReport> handlers);
 
 }  // namespace numafit::kube

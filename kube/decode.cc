@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -16,6 +17,7 @@ namespace {
 
 using api::JsonReader;
 
+constexpr std::string_view kNoProtobuf = "protobuf, which custom resources do not have";
 constexpr std::string_view kMagic("k8s\0", 4);
 
 template <typename Message>
@@ -163,6 +165,17 @@ struct Kind<api::Node> {
   }
 };
 
+template <>
+struct Kind<api::NodeReport> {
+  static constexpr std::string_view kName = "NodeReport";
+  static absl::StatusOr<api::NodeReport> FromJson(const nlohmann::json& value) {
+    return api::ReadNodeReport(value);
+  }
+};
+
+template <typename T>
+constexpr bool kHasProtobuf = !std::is_same_v<T, api::NodeReport>;
+
 // The bytes of the object itself, out of its envelope if it has one.
 absl::StatusOr<std::string> Unwrap(std::string_view bytes, std::string_view what,
                                    std::string* kind = nullptr) {
@@ -188,6 +201,22 @@ absl::StatusOr<T> DecodeProtobuf(std::string_view bytes) {
   T object = Convert(message, status);
   if (!status.ok()) return status;
   return object;
+}
+
+template <typename T>
+absl::StatusOr<List<T>> DecodeProtobufList(std::string_view bytes) {
+  absl::StatusOr<std::string> raw = Unwrap(bytes, "list");
+  if (!raw.ok()) return raw.status();
+  typename Kind<T>::ListMessage message;
+  if (!ParseProto(*raw, message)) return Broken("list", "malformed protobuf");
+  List<T> list;
+  list.resource_version = message.metadata().resource_version();
+  list.continue_token = message.metadata().continue_token();
+  list.items.reserve(static_cast<std::size_t>(message.items_size()));
+  absl::Status status;
+  for (auto& item : *message.mutable_items()) list.items.push_back(Convert(item, status));
+  if (!status.ok()) return status;
+  return list;
 }
 
 ApiStatus ConvertStatus(const JsonReader& reader) {
@@ -263,7 +292,13 @@ Encoding EncodingOf(std::string_view content_type) {
 
 template <typename T>
 absl::StatusOr<T> DecodeObject(std::string_view bytes, Encoding encoding) {
-  if (encoding == Encoding::kProtobuf) return DecodeProtobuf<T>(bytes);
+  if (encoding == Encoding::kProtobuf) {
+    if constexpr (kHasProtobuf<T>) {
+      return DecodeProtobuf<T>(bytes);
+    } else {
+      return Broken(Kind<T>::kName, kNoProtobuf);
+    }
+  }
   const absl::StatusOr<nlohmann::json> value = api::ParseJson(bytes, Kind<T>::kName);
   if (!value.ok()) return Broken("object", value.status());
   absl::StatusOr<T> object = Kind<T>::FromJson(*value);
@@ -274,18 +309,11 @@ absl::StatusOr<T> DecodeObject(std::string_view bytes, Encoding encoding) {
 template <typename T>
 absl::StatusOr<List<T>> DecodeList(std::string_view bytes, Encoding encoding) {
   if (encoding == Encoding::kJson) return DecodeJsonList<T>(bytes);
-  absl::StatusOr<std::string> raw = Unwrap(bytes, "list");
-  if (!raw.ok()) return raw.status();
-  typename Kind<T>::ListMessage message;
-  if (!ParseProto(*raw, message)) return Broken("list", "malformed protobuf");
-  List<T> list;
-  list.resource_version = message.metadata().resource_version();
-  list.continue_token = message.metadata().continue_token();
-  list.items.reserve(static_cast<std::size_t>(message.items_size()));
-  absl::Status status;
-  for (auto& item : *message.mutable_items()) list.items.push_back(Convert(item, status));
-  if (!status.ok()) return status;
-  return list;
+  if constexpr (!kHasProtobuf<T>) {
+    return Broken("list", kNoProtobuf);
+  } else {
+    return DecodeProtobufList<T>(bytes);
+  }
 }
 
 // A frame is a bare WatchEvent; the object inside has an envelope (apiserver: the stream
@@ -307,7 +335,7 @@ absl::StatusOr<Event<T>> DecodeEvent(std::string_view frame, Encoding encoding) 
     event.error = ConvertStatus(*status);
     return event;
   }
-  absl::StatusOr<T> object = DecodeProtobuf<T>(message.object().raw());
+  absl::StatusOr<T> object = DecodeObject<T>(message.object().raw(), Encoding::kProtobuf);
   if (!object.ok()) return object.status();
   event.object = *std::move(object);
   return event;
@@ -355,6 +383,11 @@ absl::Status ToAbslStatus(int http_status, const ApiStatus& status) {
 
 template absl::StatusOr<api::Pod> DecodeObject<api::Pod>(std::string_view, Encoding);
 template absl::StatusOr<api::Node> DecodeObject<api::Node>(std::string_view, Encoding);
+template absl::StatusOr<api::NodeReport> DecodeObject<api::NodeReport>(std::string_view, Encoding);
+template absl::StatusOr<List<api::NodeReport>> DecodeList<api::NodeReport>(std::string_view,
+                                                                           Encoding);
+template absl::StatusOr<Event<api::NodeReport>> DecodeEvent<api::NodeReport>(std::string_view,
+                                                                             Encoding);
 template absl::StatusOr<List<api::Pod>> DecodeList<api::Pod>(std::string_view, Encoding);
 template absl::StatusOr<List<api::Node>> DecodeList<api::Node>(std::string_view, Encoding);
 template absl::StatusOr<Event<api::Pod>> DecodeEvent<api::Pod>(std::string_view, Encoding);

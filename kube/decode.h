@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/node_report.h"
 #include "api/objects.h"
 
 namespace numafit::kube {
@@ -41,7 +42,8 @@ struct Event {
   ApiStatus error;  // of kError
 };
 
-// Instantiated for api::Pod and api::Node. Malformed bytes are DataLoss and never crash: every
+// Instantiated for api::Pod, api::Node and api::NodeReport (JSON only; read by api::ReadNodeReport,
+// so one that cannot be used is no error). Malformed bytes are DataLoss and never crash: every
 // length inside is checked by the parser against what is there.
 template <typename T>
 absl::StatusOr<T> DecodeObject(std::string_view bytes, Encoding encoding);

@@ -14,6 +14,7 @@
 #include "kube/client.h"
 #include "kube/decode.h"
 #include "kube/http/transport.h"
+#include "kube/requests.h"
 #include "kube/watch_frames.h"
 
 namespace numafit::kube {
@@ -21,9 +22,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr char kListAccept[] = "application/vnd.kubernetes.protobuf, application/json;q=0.5";
-constexpr char kWatchAccept[] =
-    "application/vnd.kubernetes.protobuf;stream=watch, application/json;stream=watch;q=0.5";
 // A list page is answered in one go, but a busy server may take its time to begin.
 constexpr milliseconds kListTimeout{60'000};
 constexpr std::size_t kMaxListBytes = std::size_t{512} << 20;
@@ -34,21 +32,30 @@ constexpr milliseconds kGoodStream{5'000};
 // So many refused watches in a row, and the resource version is not trusted any more.
 constexpr int kRefusalsBeforeList = 3;
 
+// Where the objects of a kind are, and in what they come.
+struct BuiltIn {
+  static constexpr char kListAccept[] =
+      "application/vnd.kubernetes.protobuf, application/json;q=0.5";
+  static constexpr char kWatchAccept[] =
+      "application/vnd.kubernetes.protobuf;stream=watch, application/json;stream=watch;q=0.5";
+};
 template <typename T>
-struct Path;
+struct Resource;
 template <>
-struct Path<api::Pod> {
+struct Resource<api::Pod> : BuiltIn {
   static constexpr char kPath[] = "/api/v1/pods";
 };
 template <>
-struct Path<api::Node> {
+struct Resource<api::Node> : BuiltIn {
   static constexpr char kPath[] = "/api/v1/nodes";
 };
-
-absl::Status StatusOf(const Response& response) {
-  return ToAbslStatus(response.status,
-                      DecodeStatus(response.body, EncodingOf(response.content_type)));
-}
+// Custom resources have no protobuf.
+template <>
+struct Resource<api::NodeReport> {
+  static constexpr const char* kPath = kNodeReportsPath;
+  static constexpr char kListAccept[] = "application/json";
+  static constexpr char kWatchAccept[] = "application/json;stream=watch, application/json;q=0.5";
+};
 
 bool IsGone(const absl::Status& status) {
   return absl::IsOutOfRange(status);
@@ -130,7 +137,7 @@ class ListWatch : public Watch {
   }
 
   std::string Target(std::string_view query) const {
-    std::string target = fmt::format("{}?{}", Path<T>::kPath, query);
+    std::string target = fmt::format("{}?{}", Resource<T>::kPath, query);
     if (!options_.field_selector.empty()) {
       target += "&fieldSelector=" + EscapeUrl(options_.field_selector);
     }
@@ -155,7 +162,7 @@ class ListWatch : public Watch {
       return absl::OkStatus();
     };
     const absl::StatusOr<Response> response = transport_->Stream(
-        Get(Target(query), kListAccept),
+        Get(Target(query), Resource<T>::kListAccept),
         {.header_timeout = kListTimeout, .idle_timeout = kListTimeout, .cancel = &cancel_}, sink);
     refused_ = false;
     if (!response.ok()) return response.status();
@@ -220,7 +227,7 @@ class ListWatch : public Watch {
         milliseconds(std::chrono::seconds(std::max(options_.timeout_seconds, 1))) + kStreamGrace;
     refused_ = false;
     const absl::StatusOr<Response> response = transport_->Stream(
-        Get(Target(query), kWatchAccept),
+        Get(Target(query), Resource<T>::kWatchAccept),
         {.header_timeout = kListTimeout, .idle_timeout = patience, .cancel = &cancel_}, sink);
     if (Clock::now() - start >= kGoodStream) progress_ = true;
     if (!response.ok()) return response.status();
@@ -294,6 +301,12 @@ std::unique_ptr<Watch> WatchNodes(Client& client, WatchOptions options,
                                   WatchHandlers<api::Node> handlers) {
   return std::make_unique<ListWatch<api::Node>>(client.transport(), std::move(options),
                                                 std::move(handlers));
+}
+
+std::unique_ptr<Watch> WatchNodeReports(Client& client, WatchOptions options,
+                                        WatchHandlers<api::NodeReport> handlers) {
+  return std::make_unique<ListWatch<api::NodeReport>>(client.transport(), std::move(options),
+                                                      std::move(handlers));
 }
 
 }  // namespace numafit::kube

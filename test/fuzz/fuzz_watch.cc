@@ -32,7 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
   const Encoding encoding = (data[0] & 1U) != 0 ? Encoding::kJson : Encoding::kProtobuf;
   const std::size_t piece = std::max<std::size_t>(data[1], 1);
-  if ((data[0] & 2U) != 0) {
+  if ((data[0] & 4U) != 0) {
+    Run<numafit::api::NodeReport>(bytes, encoding, piece);
+  } else if ((data[0] & 2U) != 0) {
     Run<numafit::api::Node>(bytes, encoding, piece);
   } else {
     Run<numafit::api::Pod>(bytes, encoding, piece);

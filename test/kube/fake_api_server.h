@@ -1,8 +1,10 @@
-// An API server for tests, on loopback and in this process: Pods and Nodes with resource versions,
-// lists in pages, watches that stream and resume, bindings, and the ways in which a real one fails.
+// An API server for tests, on loopback and in this process: Pods, Nodes and NodeReports with
+// resource versions, lists in pages, watches that stream and resume, bindings, events, and the ways
+// in which a real one fails.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +42,15 @@ class FakeApiServer {
   void DeleteNode(const std::string& name);
   [[nodiscard]] std::optional<api::Pod> FindPod(const std::string& pod_namespace,
                                                 const std::string& name) const;
+  [[nodiscard]] std::optional<api::Node> FindNode(const std::string& name) const;
+  // NodeReports as JSON, so that a test can put in what no writer of ours would.
+  void PutNodeReport(const std::string& object);
+  void DeleteNodeReport(const std::string& name);
+  [[nodiscard]] std::optional<std::string> FindNodeReport(const std::string& name) const;
+  // Whether the CustomResourceDefinition is installed; it is at first.
+  void ServeNodeReports(bool on);
+  // The posted Events as JSON.
+  [[nodiscard]] std::vector<std::string> events() const;
   [[nodiscard]] std::int64_t resource_version() const;
 
   // Watches get a bookmark at the current resource version.
@@ -63,6 +74,8 @@ class FakeApiServer {
   // Answers wait until Release.
   void Hold();
   void Release();
+  // Called before each NodeReport is written, outside of all locks: the moment when others write.
+  void BeforeWrite(std::function<void()> call);
   // 401 unless the bearer token is this one; empty: none is needed.
   void RequireToken(const std::string& token);
 

@@ -12,6 +12,7 @@
 #include "kube/client.h"
 #include "test/kube/fake_api_server.h"
 #include "test/kube/raw_server.h"
+#include "test/kube/recorder.h"
 
 namespace numafit::kube {
 namespace {
@@ -21,64 +22,7 @@ using kube_testing::RawServer;
 using std::chrono::steady_clock;
 using Cut = FakeApiServer::Cut;
 
-// Writes down what a watch delivers, as "list a,b", "put a@n1", "del a", "state OK".
-template <typename T>
-class Recorder {
- public:
-  WatchHandlers<T> Handlers() {
-    return {.on_list =
-                [this](std::vector<T> items) {
-                  std::string text = "list ";
-                  for (const T& item : items) {
-                    text += (text.size() > 5 ? "," : "") + item.metadata.name;
-                  }
-                  Add(text, false);
-                },
-            .on_upsert = [this](T item) { Add("put " + Describe(item), false); },
-            .on_delete = [this](T item) { Add("del " + item.metadata.name, false); },
-            .on_state =
-                [this](const absl::Status& status) {
-                  Add("state " + std::string(absl::StatusCodeToString(status.code())), true);
-                }};
-  }
-
-  // Waits until `done` holds of the lines so far; the wait has an end so that a test can fail.
-  bool WaitUntil(const std::function<bool(const std::vector<std::string>&)>& done) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return done(lines_); });
-  }
-  bool WaitFor(const std::string& line, int times = 1) {
-    return WaitUntil(
-        [&](const auto& lines) { return std::count(lines.begin(), lines.end(), line) >= times; });
-  }
-  // Without the states.
-  std::vector<std::string> events() {
-    const std::lock_guard lock(mutex_);
-    return events_;
-  }
-  std::vector<std::string> lines() {
-    const std::lock_guard lock(mutex_);
-    return lines_;
-  }
-
- private:
-  static std::string Describe(const api::Pod& pod) {
-    return pod.metadata.name + (pod.node_name.empty() ? "" : "@" + pod.node_name);
-  }
-  static std::string Describe(const api::Node& node) { return node.metadata.name; }
-
-  void Add(const std::string& line, bool state) {
-    const std::lock_guard lock(mutex_);
-    lines_.push_back(line);
-    if (!state) events_.push_back(line);
-    changed_.notify_all();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::string> lines_;
-  std::vector<std::string> events_;
-};
+using kube_testing::Recorder;
 
 api::Pod MakePod(const std::string& name, const std::string& node = "") {
   api::Pod pod;

@@ -1,0 +1,114 @@
+// What is behind the fake API server: its objects and its answers. Of the files of this folder
+// alone.
+#pragma once
+
+#include <httplib.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "test/kube/fake_api_server.h"
+
+namespace numafit::kube_testing {
+
+// An object in both encodings.
+struct Stored {
+  std::string protobuf;  // without its envelope; custom resources have none
+  nlohmann::json as_json;
+};
+
+enum class Collection { kPods, kNodes, kNodeReports };
+
+struct Change {
+  std::int64_t version;
+  Collection collection;
+  std::string type;
+  Stored object;
+};
+
+std::string EncodeStatusJson(int code, const std::string& reason, const std::string& message);
+
+struct FakeApiServer::State {
+  // What open watches are told beside changes; each watch keeps its own place in it.
+  struct Signal {
+    std::string type;  // BOOKMARK, ERROR, CUT
+    int code = 0;
+    std::string reason;
+    Cut cut = Cut::kClean;
+  };
+  struct Failure {
+    int count = 0;
+    int status = 0;
+    int retry_after = 0;
+  };
+
+  std::unique_ptr<httplib::Server> server;
+  std::thread thread;
+  int port = 0;
+  bool tls = false;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  bool stopping = false;
+  std::int64_t version = 0;
+  std::int64_t compacted = 0;  // changes up to here are forgotten
+  std::map<std::string, std::pair<api::Pod, Stored>> pods;
+  std::map<std::string, std::pair<api::Node, Stored>> nodes;
+  std::map<std::string, Stored> node_reports;
+  bool has_node_reports = true;                  // the CustomResourceDefinition is there
+  std::map<std::string, nlohmann::json> events;  // by namespace/name
+  std::vector<Change> log;
+  std::vector<Signal> signals;
+  int watches = 0;
+  Failure failures[2];  // [watches]
+  bool expire_continue = false;
+  bool speak_json = false;
+  bool held = false;
+  std::string token;
+  std::vector<Seen> seen;
+  std::function<void()> before_write;
+
+  void Routes();
+  void ObjectRoutes();
+
+  [[nodiscard]] bool UseJson(const httplib::Request& request) const;
+  static void Answer(httplib::Response& response, int status, const std::string& body,
+                     bool as_json);
+  void Refuse(const httplib::Request& request, httplib::Response& response, int code,
+              const std::string& reason, const std::string& message) const;
+  // True when the request has been dealt with by a fault or a missing token.
+  bool Fault(const httplib::Request& request, httplib::Response& response, bool watch);
+
+  void List(Collection collection, const httplib::Request& request, httplib::Response& response);
+  void Watch(Collection collection, const httplib::Request& request, httplib::Response& response);
+  void Get(Collection collection, const std::string& key, const httplib::Request& request,
+           httplib::Response& response);
+  void Bind(const httplib::Request& request, httplib::Response& response);
+  void AnnotatePod(const httplib::Request& request, httplib::Response& response);
+  void AnnotateNode(const httplib::Request& request, httplib::Response& response);
+  void CreateNodeReport(const httplib::Request& request, httplib::Response& response);
+  void UpdateNodeReport(const httplib::Request& request, httplib::Response& response);
+  void CreateEvent(const httplib::Request& request, httplib::Response& response);
+
+  // Under the lock. A change takes the next resource version and is told to the watches.
+  void Store(api::Pod pod);
+  void Store(api::Node node);
+  void StoreNodeReport(nlohmann::json object);
+  void Log(Collection collection, const char* type, Stored object);
+
+  // Under the lock: key and object of everything in a collection, from `from` on.
+  [[nodiscard]] std::vector<std::pair<std::string, const Stored*>> Objects(
+      Collection collection, const std::string& from) const;
+  bool SendSignal(const Signal& signal, Collection collection, bool as_json,
+                  httplib::DataSink& sink, bool& end) const;
+};
+
+}  // namespace numafit::kube_testing
