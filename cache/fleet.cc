@@ -54,9 +54,41 @@ FleetImpl::FleetImpl(const api::ResourceClasses& classes, Options options, bool 
       from_reports_(from_reports),
       no_machine_(NoMachine()) {}
 
-void FleetImpl::UpsertPod(const api::Pod& pod) {
+bool FleetImpl::UpsertPod(const api::Pod& pod) {
   const api::MutexLock lock(write_);
+  std::string storage;
+  const bool refused = NoteRefusal(pod, KeyOf(pod, storage));
   Upsert(pod);
+  Publish();
+  return refused;
+}
+
+bool FleetImpl::NoteRefusal(const api::Pod& pod, const std::string& key) {
+  if (!RefusedAtAdmission(pod) || !pod.metadata.annotations.contains(kPlacementAnnotation)) {
+    return false;
+  }
+  const auto found = pods_.find(key);
+  if (found == pods_.end() || found->second->node == kNoNode || found->second->gone) return false;
+  const PodEntry& entry = *found->second;
+  // OutOf…: others were quicker; nothing is wrong with what is known of the devices.
+  const bool ours = !pod.status.reason.starts_with("OutOf");
+  if (ours && options_.cool_down_ms > 0 && options_.now_ms && entry.demand != nullptr) {
+    Node(entry.node)
+        .cool_downs.push_back(
+            {entry.demand->Fingerprint(), options_.now_ms() + options_.cool_down_ms});
+    MarkDirty(entry.node);
+  }
+  return true;
+}
+
+void FleetImpl::EndCoolDowns() {
+  if (!options_.now_ms) return;
+  const api::MutexLock lock(write_);
+  const std::int64_t now = options_.now_ms();
+  for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
+    const auto is_over = [now](const auto& each) { return each.until_ms <= now; };
+    if (std::erase_if(Node(node).cool_downs, is_over) > 0) MarkDirty(node);
+  }
   Publish();
 }
 
@@ -72,6 +104,7 @@ int FleetImpl::AddNode(const std::string& name) {
   nodes_.push_back({.ledger = NodeLedger({options_.max_states, options_.max_unadmitted}),
                     .state = nullptr,
                     .contradictions = 0,
+                    .cool_downs = {},
                     .stale = false,
                     .dirty = false});
   // Readers find a state at every index.

@@ -73,6 +73,10 @@ class Fleet {
     // Nodes whose agent is lost: refuse Pods with devices (true), or go on with what was last
     // reported and the Pods that were bound since.
     bool refuse_stale = false;
+    // How long a node takes no Pod like one that its kubelet has refused after the gate let it in;
+    // 0: not at all. Needs `now_ms`, a clock that only goes forward.
+    std::int64_t cool_down_ms = 0;
+    std::function<std::int64_t()> now_ms;
   };
 
   // `classes` is copied. Pods of the file count as admitted.
@@ -109,8 +113,12 @@ class Fleet {
   // --- from the API server's watch (kube::WatchHandlers) ---
   // The complete set of Pods; those of the cluster that are not in it are gone. Reservations stay.
   virtual void ReplacePods(const std::vector<api::Pod>& pods) = 0;
-  virtual void UpsertPod(const api::Pod& pod) = 0;
+  // True: the news are that its kubelet has refused a Pod that we had let in (the first time that
+  // they come).
+  virtual bool UpsertPod(const api::Pod& pod) = 0;
   virtual void DeletePod(const api::Pod& pod) = 0;
+  // Ends cool-downs whose time is over. Call every second or so.
+  virtual void EndCoolDowns() = 0;
 
   // --- the gate (design 5) ---
   // Re-admits `demand` on `node` against everything that is known and, when it fits, reserves it
@@ -158,6 +166,7 @@ class Fleet {
     std::size_t nodes = 0;
     std::size_t unreported_nodes = 0;
     std::size_t stale_nodes = 0;
+    std::size_t cooling_nodes = 0;
     std::size_t distinct_states = 0;
     std::size_t settling_nodes = 0;
     std::size_t pods = 0;

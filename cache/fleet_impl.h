@@ -27,6 +27,11 @@ struct NodeEntry {
   NodeLedger ledger;
   std::shared_ptr<const NodeState> state;
   int contradictions = 0;
+  struct CoolDown {
+    std::string shape;  // policy::Demand::Fingerprint
+    std::int64_t until_ms = 0;
+  };
+  std::vector<CoolDown> cool_downs;
   bool stale = false;
   bool dirty = false;
 };
@@ -45,8 +50,9 @@ class FleetImpl final : public Fleet {
   void SetAgentReady(const std::string& node, bool is_ready) override;
 
   void ReplacePods(const std::vector<api::Pod>& pods) override;
-  void UpsertPod(const api::Pod& pod) override;
+  bool UpsertPod(const api::Pod& pod) override;
   void DeletePod(const api::Pod& pod) override;
+  void EndCoolDowns() override;
 
   ReserveResult Reserve(std::string_view node, std::string_view uid, std::string_view pod_name,
                         const policy::Demand& demand) override;
@@ -94,6 +100,8 @@ class FleetImpl final : public Fleet {
   // The node's number; in a fleet of reports a new one where it has none yet.
   int FindOrAdd(const std::string& name) NUMAFIT_REQUIRES(write_) NUMAFIT_EXCLUDES(mutex_);
   absl::Status AddFilePod(const FleetPod& entry) NUMAFIT_REQUIRES(write_);
+  // Whether it is one that we had let in and that its kubelet has refused.
+  bool NoteRefusal(const api::Pod& pod, const std::string& key) NUMAFIT_REQUIRES(write_);
   void Upsert(const api::Pod& pod) NUMAFIT_REQUIRES(write_) NUMAFIT_EXCLUDES(mutex_);
   PodEntry& NewEntry(const std::string& key, std::string name, int node) NUMAFIT_REQUIRES(write_);
   void AddBound(const api::Pod& pod, const std::string& key, int node) NUMAFIT_REQUIRES(write_);

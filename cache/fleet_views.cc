@@ -16,6 +16,7 @@ constexpr std::size_t kSnapshotChunk = 128;
 NodeState FleetImpl::Describe(const NodeEntry& entry) const {
   if (std::optional<NodeState> state = entry.ledger.Describe()) {
     if (entry.stale && options_.refuse_stale) state->barrier = policy::Reason::kStaleReport;
+    for (const NodeEntry::CoolDown& each : entry.cool_downs) state->cooling.insert(each.shape);
     return *std::move(state);
   }
   NodeState state;
@@ -87,6 +88,8 @@ Fleet::Stats FleetImpl::stats() const {
     stats.pods = pods_.size();
     stats.reservations = reservations_;
     stats.contradictions = static_cast<std::size_t>(std::max<std::int64_t>(0, contradictions_));
+    stats.cooling_nodes = static_cast<std::size_t>(std::count_if(
+        nodes_.begin(), nodes_.end(), [](const auto& node) { return !node.cool_downs.empty(); }));
     stats.stale_nodes = static_cast<std::size_t>(
         std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) { return node.stale; }));
   }

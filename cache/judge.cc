@@ -178,6 +178,9 @@ policy::Judgement JudgeOnNode(const NodeState& state, const policy::Demand& dema
                               const policy::ScoreStrategy* strategy) {
   policy::Judgement judgement;
   judgement.reason = state.barrier;
+  if (!state.cooling.empty() && state.cooling.contains(demand.Fingerprint())) {
+    judgement.reason = policy::Reason::kCoolingDown;
+  }
   if (!judgement.fits()) return judgement;
   judgement = policy::Judge(*state.topology, state.knowledge, demand, strategy);
   if (!state.exhaustive && judgement.alignment == policy::Alignment::kGuaranteed) {

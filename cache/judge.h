@@ -16,6 +16,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "policy/alignment.h"
@@ -33,6 +35,9 @@ struct NodeState {
   policy::NodeKnowledge knowledge;
   // Not kFits: why nothing is judged here (no report, or one that is too old).
   policy::Reason barrier = policy::Reason::kFits;
+  // Fingerprints of demands that the kubelet refused a moment ago although we had let them in: what
+  // is known here is wrong for them.
+  std::set<std::string> cooling;
   // False: knowledge.usages are the extremes of more possibilities than are kept. Admission does
   // not depend on which (counts decide); nothing is guaranteed to be aligned.
   bool exhaustive = true;

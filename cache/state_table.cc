@@ -58,6 +58,8 @@ std::string KeyOf(const NodeState& state) {
   std::string key;
   AppendRaw(key, reinterpret_cast<std::uintptr_t>(state.topology.get()));
   AppendRaw(key, state.barrier);
+  for (const std::string& shape : state.cooling) AppendText(key, shape);
+  AppendRaw(key, static_cast<std::uint32_t>(state.cooling.size()));
   AppendRaw(key, state.knowledge.settling);
   AppendRaw(key, state.exhaustive);
   AppendRaw(key, state.leaving);

@@ -26,6 +26,8 @@ namespace numafit::extender {
 namespace {
 
 constexpr std::size_t kRememberedPods = 16 * 1024;
+// Of a fleet that grows; a node with a higher number is never on offer.
+constexpr std::size_t kMostNodesOnOffer = 64 * 1024;
 constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
 std::int64_t WallMs() {
@@ -144,6 +146,20 @@ class App::Impl {
 };
 
 absl::Status App::Impl::MakeFleet(const cache::FleetFile* file) {
+  rules_.classes = api::ResourceClasses(config_.resource_classes);
+  rules_.demand.default_alignment = config_.default_alignment;
+  rules_.demand.namespace_alignment = config_.namespace_alignment;
+  rules_.strategy = policy::FindScoreStrategy(config_.score_strategy);
+  cache::Fleet::Options options;
+  options.demand = rules_.demand;
+  options.refuse_stale = config_.refuse_stale_nodes;
+  options.cool_down_ms = config_.cool_down_ms;
+  options.now_ms = SteadyMs;
+  if (config_.inventory_from_reports) {
+    fleet_ = cache::Fleet::FromReports(rules_.classes, std::move(options));
+    offers_ = std::make_unique<Offers>(kMostNodesOnOffer, config_.offer_ttl_ms);
+    return absl::OkStatus();
+  }
   absl::StatusOr<cache::FleetFile> loaded;
   if (file == nullptr && !config_.fleet.empty()) {
     loaded = cache::LoadFleetFile(config_.fleet);
@@ -151,14 +167,8 @@ absl::Status App::Impl::MakeFleet(const cache::FleetFile* file) {
     file = &*loaded;
   }
   if (file == nullptr) file = &cache::EmbeddedFleet();
-  rules_.classes = api::ResourceClasses(config_.resource_classes);
-  rules_.demand.default_alignment = config_.default_alignment;
-  rules_.demand.namespace_alignment = config_.namespace_alignment;
-  rules_.strategy = policy::FindScoreStrategy(config_.score_strategy);
-  cache::Fleet::Options options;
-  options.demand = rules_.demand;
   absl::StatusOr<std::unique_ptr<cache::Fleet>> fleet =
-      cache::Fleet::FromFile(*file, rules_.classes, options);
+      cache::Fleet::FromFile(*file, rules_.classes, std::move(options));
   if (!fleet.ok()) return fleet.status();
   fleet_ = *std::move(fleet);
   offers_ = std::make_unique<Offers>(fleet_->size(), config_.offer_ttl_ms);
@@ -231,7 +241,7 @@ void App::Impl::AddCommonRoutes(http::ParkedServer& server) {
   server.Route("GET", "/readyz", fast, [this](const Request&, Response& response) {
     response.content_type = "text/plain; charset=utf-8";
     response.status = ready() ? 200 : 503;
-    response.body = ready() ? "ok\n" : "the list of Pods has not been read yet\n";
+    response.body = ready() ? "ok\n" : "the lists of the API server have not been read yet\n";
   });
   server.Route("GET", "/metrics", fast, [this](const Request&, Response& response) {
     response.content_type = kMetricsType;
@@ -270,6 +280,7 @@ void App::Impl::Housekeep() {
   while (!stop_changed_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; })) {
     lock.unlock();
     gate_->Settle();
+    fleet_->EndCoolDowns();
     lock.lock();
   }
 }
@@ -284,7 +295,8 @@ absl::Status App::Impl::Start(Overrides overrides) {
   kube::Client* const watched = watch_override ? client_.get() : watch_client_.get();
   if (watched != nullptr) {
     sync_ = std::make_unique<ClusterSync>(
-        *watched, ClusterSync::Parts{*fleet_, *offers_, *wake_up_, metrics_, log_});
+        *watched, ClusterSync::Parts{*fleet_, *offers_, *wake_up_, metrics_, log_},
+        config_.inventory_from_reports);
     wake_up_->Start([this] { return sync_->synced(); });
   }
   janitor_ = std::thread([this] { Housekeep(); });

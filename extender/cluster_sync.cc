@@ -1,17 +1,70 @@
 #include "extender/cluster_sync.h"
 
-#include <string>
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "prometheus/counter.h"
 
 namespace numafit::extender {
+namespace {
 
-ClusterSync::ClusterSync(kube::Client& client, Parts parts) : parts_(parts) {
+constexpr std::string_view kNameLabel = "app.kubernetes.io/name";
+constexpr std::string_view kAgentName = "numafit-agent";
+
+bool IsAgent(const api::Pod& pod) {
+  const auto name = pod.metadata.labels.find(kNameLabel);
+  return name != pod.metadata.labels.end() && name->second == kAgentName;
+}
+
+bool IsReady(const api::Pod& pod) {
+  return std::any_of(
+      pod.status.conditions.begin(), pod.status.conditions.end(),
+      [](const api::PodCondition& each) { return each.type == "Ready" && each.status == "True"; });
+}
+
+kube::WatchOptions Options() {
+  kube::WatchOptions options;
+  // While the API server is away filter goes on answering from what was last known, refusals too:
+  // nothing wrong is bound (a bind needs the same server), and once its news is here the Pods that
+  // were refused meanwhile are woken (wake_up.h). An Error instead would keep every Pod in the
+  // scheduler's error back-off. So it matters to be back about as soon as the scheduler is.
+  options.backoff_max_ms = 1'000;
+  return options;
+}
+
+}  // namespace
+
+ClusterSync::ClusterSync(kube::Client& client, Parts parts, bool with_reports) : parts_(parts) {
+  WatchPods(client);
+  if (with_reports) WatchReports(client);
+}
+
+ClusterSync::~ClusterSync() = default;
+
+bool ClusterSync::synced() const {
+  return pods_->synced() && (reports_ == nullptr || reports_->synced());
+}
+
+std::function<void(const absl::Status&)> ClusterSync::OnState(const char* what) {
+  return [this, what](const absl::Status& status) {
+    if (status.ok()) {
+      parts_.log.Write(LogLevel::kInfo,
+                       LogLine("api-server").Text("watch", what).Text("state", "connected"));
+      return;
+    }
+    parts_.metrics.watch_interruptions_total->Increment();
+    parts_.log.Write(LogLevel::kWarn, LogLine("api-server")
+                                          .Text("watch", what)
+                                          .Text("state", "interrupted")
+                                          .Text("error", std::string(status.message())));
+  };
+}
+
+void ClusterSync::WatchPods(kube::Client& client) {
   kube::WatchHandlers<api::Pod> handlers;
   handlers.on_list = [this](std::vector<api::Pod> pods) {
     parts_.fleet.ReplacePods(pods);
+    for (const api::Pod& pod : pods) SeePod(pod, /*deleted=*/false);
     parts_.log.Write(LogLevel::kInfo,
                      LogLine("pods-listed").Int("pods", static_cast<std::int64_t>(pods.size())));
   };
@@ -19,33 +72,82 @@ ClusterSync::ClusterSync(kube::Client& client, Parts parts) : parts_(parts) {
     // Located by whoever bound it; an offer made to it is void.
     parts_.offers.Forget(pod.metadata.uid);
     parts_.wake_up.Forget(pod.metadata.uid);
-    parts_.fleet.UpsertPod(pod);
-  };
-  handlers.on_delete = [this](api::Pod pod) { parts_.fleet.DeletePod(pod); };
-  handlers.on_state = [this](const absl::Status& status) {
-    if (status.ok()) {
-      parts_.log.Write(LogLevel::kInfo, LogLine("api-server").Text("state", "connected"));
-      return;
+    if (parts_.fleet.UpsertPod(pod)) {
+      parts_.metrics.CountRefusal(pod.status.reason);
+      parts_.log.Write(LogLevel::kWarn, LogLine("kubelet-refused")
+                                            .Text("pod", pod.FullName())
+                                            .Text("node", pod.node_name)
+                                            .Text("reason", pod.status.reason)
+                                            .Text("message", pod.status.message));
     }
-    parts_.metrics.watch_interruptions_total->Increment();
-    parts_.log.Write(LogLevel::kWarn, LogLine("api-server")
-                                          .Text("state", "interrupted")
-                                          .Text("error", std::string(status.message())));
+    SeePod(pod, /*deleted=*/false);
   };
-  kube::WatchOptions options;
+  handlers.on_delete = [this](api::Pod pod) {
+    parts_.fleet.DeletePod(pod);
+    SeePod(pod, /*deleted=*/true);
+  };
+  handlers.on_state = OnState("pods");
+  kube::WatchOptions options = Options();
   options.field_selector = "spec.nodeName!=";
-  // While the API server is away filter goes on answering from what was last known, refusals too:
-  // nothing wrong is bound (a bind needs the same server), and once its news is here the Pods that
-  // were refused meanwhile are woken (wake_up.h). An Error instead would keep every Pod in the
-  // scheduler's error back-off. So it matters to be back about as soon as the scheduler is.
-  options.backoff_max_ms = 1'000;
   pods_ = kube::WatchPods(client, options, std::move(handlers));
 }
 
-ClusterSync::~ClusterSync() = default;
+void ClusterSync::SeePod(const api::Pod& pod, bool deleted) {
+  if (!IsAgent(pod) || pod.node_name.empty()) return;
+  parts_.fleet.SetAgentReady(pod.node_name, !deleted && !pod.IsTerminal() && IsReady(pod));
+}
 
-bool ClusterSync::synced() const {
-  return pods_->synced();
+void ClusterSync::WatchReports(kube::Client& client) {
+  kube::WatchHandlers<api::NodeReport> handlers;
+  handlers.on_list = [this](std::vector<api::NodeReport> reports) {
+    std::set<std::string> gone = std::exchange(reported_, {});
+    for (const api::NodeReport& report : reports) {
+      gone.erase(report.metadata.name);
+      TakeReport(report);
+    }
+    for (const std::string& node : gone) DropReport(node);
+    parts_.log.Write(
+        LogLevel::kInfo,
+        LogLine("reports-listed").Int("reports", static_cast<std::int64_t>(reports.size())));
+  };
+  handlers.on_upsert = [this](api::NodeReport report) { TakeReport(report); };
+  handlers.on_delete = [this](api::NodeReport report) { DropReport(report.metadata.name); };
+  handlers.on_state = OnState("reports");
+  reports_ = kube::WatchNodeReports(client, Options(), std::move(handlers));
+}
+
+void ClusterSync::TakeReport(const api::NodeReport& report) {
+  const std::string& node = report.metadata.name;
+  reported_.insert(node);
+  cache::Fleet::ReportNews news;
+  if (report.status == nullptr) {
+    news.error = std::string(report.problem.message());
+  } else {
+    news = parts_.fleet.UpsertReport(node, *report.status);
+  }
+  if (!news.error.empty()) {
+    parts_.metrics.reports_total.invalid->Increment();
+    parts_.log.Write(LogLevel::kWarn,
+                     LogLine("report-refused").Text("node", node).Text("error", news.error));
+    return;
+  }
+  (news.applied ? parts_.metrics.reports_total.applied : parts_.metrics.reports_total.outdated)
+      ->Increment();
+  parts_.metrics.predictions_total.confirmed->Increment(news.confirmed);
+  for (const cache::Fleet::ReportNews::Difference& difference : news.differences) {
+    parts_.metrics.predictions_total.mismatch->Increment();
+    parts_.log.Write(LogLevel::kWarn, LogLine("prediction-mismatch")
+                                          .Text("node", node)
+                                          .Text("pod", difference.pod)
+                                          .Text("foretold", difference.foretold)
+                                          .Text("observed", difference.observed));
+  }
+}
+
+void ClusterSync::DropReport(const std::string& node) {
+  reported_.erase(node);
+  parts_.fleet.DeleteReport(node);
+  parts_.log.Write(LogLevel::kWarn, LogLine("report-gone").Text("node", node));
 }
 
 }  // namespace numafit::extender

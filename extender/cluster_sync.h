@@ -1,7 +1,11 @@
-// The API server's Pods, kept in the Fleet.
+// The API server's Pods and NodeReports, kept in the Fleet.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "cache/fleet.h"
 #include "extender/decision_log.h"
@@ -12,7 +16,9 @@
 
 namespace numafit::extender {
 
-// Watches every Pod that has a node. Runs until it is destroyed.
+// Watches every Pod that has a node and, for an inventory from reports, every NodeReport. A node's
+// report counts as current while its agent's Pod (label app.kubernetes.io/name=numafit-agent) is
+// ready, or as long as no such Pod was ever seen there. Runs until it is destroyed.
 class ClusterSync {
  public:
   struct Parts {
@@ -23,15 +29,24 @@ class ClusterSync {
     DecisionLog& log;
   };
   // `client` and the parts outlive it.
-  ClusterSync(kube::Client& client, Parts parts);
+  ClusterSync(kube::Client& client, Parts parts, bool with_reports);
   ~ClusterSync();
 
   // Every list has been read: what the fleet says is as current as the API server's news.
   [[nodiscard]] bool synced() const;
 
  private:
+  void WatchPods(kube::Client& client);
+  void WatchReports(kube::Client& client);
+  [[nodiscard]] std::function<void(const absl::Status&)> OnState(const char* what);
+  void SeePod(const api::Pod& pod, bool deleted);
+  void TakeReport(const api::NodeReport& report);
+  void DropReport(const std::string& node);
+
   Parts parts_;
+  std::set<std::string> reported_;  // used by the thread of reports_ alone
   std::unique_ptr<kube::Watch> pods_;
+  std::unique_ptr<kube::Watch> reports_;  // null: the inventory is a file
 };
 
 }  // namespace numafit::extender

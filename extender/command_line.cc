@@ -62,6 +62,14 @@ absl::Status ReadBodyLimit(const std::string& text, Config* config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadInventory(const std::string& text, Config* config) {
+  if (text != "file" && text != "reports") {
+    return absl::InvalidArgumentError(fmt::format("\"{}\" is not one of file, reports", text));
+  }
+  config->inventory_from_reports = text == "reports";
+  return absl::OkStatus();
+}
+
 absl::Status ReadLogLevel(const std::string& text, Config* config) {
   if (ParseLogLevel(text, &config->log_level)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -71,6 +79,8 @@ absl::Status ReadLogLevel(const std::string& text, Config* config) {
 const std::vector<Flag>& Flags() {
   static const auto& flags = *new std::vector<Flag>{
       {"config", "FILE", "ExtenderConfiguration (YAML); flags override it", nullptr},
+      {"inventory", "SOURCE", "file (the fleet file), or reports (NodeReports of the agents)",
+       ReadInventory},
       {"fleet", "FILE", "fleet file with the nodes' inventory; default: the embedded one",
        TextInto(&Config::fleet)},
       {"kubeconfig", "FILE", "credentials for the API server; default: the Pod's own account",

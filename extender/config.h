@@ -39,8 +39,13 @@ struct Config {
   int wake_ups_per_second = 50;
   std::int64_t bind_timeout_ms = 4'000;
 
-  std::string fleet;       // empty: the embedded one
-  std::string kubeconfig;  // empty: in-cluster
+  // Where the nodes' inventory comes from: the fleet file, or the NodeReports of the agents.
+  bool inventory_from_reports = false;
+  // Nodes whose agent is not there to keep the report current: judged by what is known, or refused.
+  bool refuse_stale_nodes = false;
+  std::int64_t cool_down_ms = 10'000;  // 0: none
+  std::string fleet;                   // empty: the embedded one
+  std::string kubeconfig;              // empty: in-cluster
   bool no_cluster = false;
   bool simulate_binds = false;
 

@@ -55,6 +55,16 @@ void ReadServer(const TreeReader& root, Config* config) {
       root["bufferLimit"].Units(static_cast<std::int64_t>(config->buffer_limit)));
 }
 
+// One of two words; true: the second.
+bool ReadChoice(const TreeReader& place, std::string_view no, std::string_view yes, bool fallback) {
+  if (!place.IsPresent()) return fallback;
+  const std::string word = place.Text();
+  if (word != no && word != yes) {
+    place.Fail(fmt::format("\"{}\" is not one of {}, {}", word, no, yes));
+  }
+  return word == yes;
+}
+
 void ReadDecisions(const TreeReader& root, Config* config) {
   config->best_nodes = static_cast<std::size_t>(
       root["bestNodes"].Int(0, 1'000'000, static_cast<std::int64_t>(config->best_nodes)));
@@ -72,13 +82,14 @@ void ReadDecisions(const TreeReader& root, Config* config) {
     }
   }
   ReadResourceClasses(root["resourceClasses"], config);
-  if (root["unknownNodes"].IsPresent()) {
-    const std::string word = root["unknownNodes"].Text();
-    if (word != "refuse" && word != "pass") {
-      root["unknownNodes"].Fail(fmt::format("\"{}\" is not one of refuse, pass", word));
-    }
-    config->unknown_nodes = word == "pass" ? UnknownNodes::kPass : UnknownNodes::kRefuse;
-  }
+  const bool pass = ReadChoice(root["unknownNodes"], "refuse", "pass",
+                               config->unknown_nodes == UnknownNodes::kPass);
+  config->unknown_nodes = pass ? UnknownNodes::kPass : UnknownNodes::kRefuse;
+  config->inventory_from_reports =
+      ReadChoice(root["inventory"], "file", "reports", config->inventory_from_reports);
+  config->refuse_stale_nodes =
+      ReadChoice(root["staleNodes"], "use", "refuse", config->refuse_stale_nodes);
+  config->cool_down_ms = root["coolDownMilliseconds"].Int(0, 600'000, config->cool_down_ms);
   config->offer_ttl_ms = root["offerMilliseconds"].Int(0, 600'000, config->offer_ttl_ms);
   config->verdict_shapes = static_cast<std::size_t>(
       root["verdictShapes"].Int(1, 1'000'000, static_cast<std::int64_t>(config->verdict_shapes)));
@@ -131,6 +142,9 @@ absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name
                   "alignment",
                   "resourceClasses",
                   "unknownNodes",
+                  "inventory",
+                  "staleNodes",
+                  "coolDownMilliseconds",
                   "offerMilliseconds",
                   "verdictShapes",
                   "waitingPods",
@@ -171,6 +185,10 @@ absl::Status Validate(const Config& config) {
   }
   if (config.simulate_binds && !config.no_cluster) {
     return absl::InvalidArgumentError("--simulate-binds needs --no-cluster");
+  }
+  if (config.inventory_from_reports && (config.no_cluster || !config.fleet.empty())) {
+    return absl::InvalidArgumentError(
+        "inventory: reports come from the API server; --no-cluster and a fleet file exclude them");
   }
   if (config.no_cluster && !config.kubeconfig.empty()) {
     return absl::InvalidArgumentError("--no-cluster and a kubeconfig exclude each other");

@@ -1,5 +1,7 @@
 #include "extender/metrics.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,11 @@ const prometheus::Histogram::BucketBoundaries kCallSeconds = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1};
 const prometheus::Histogram::BucketBoundaries kBindSeconds = {
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5};
+
+// Others count as Other, OutOfcpu and the like as OutOfResource: labels do not grow with the
+// cluster.
+constexpr const char* kRefusalReasons[] = {"TopologyAffinityError", "UnexpectedAdmissionError",
+                                           "SMTAlignmentError", "OutOfResource", "Other"};
 
 prometheus::Counter* AddCounter(prometheus::Registry& registry, const char* name,
                                 const char* help) {
@@ -88,6 +95,13 @@ class Metrics::ScrapeTime {
     gauge("numafit_fleet_nodes", "Nodes with an inventory.", Number(stats.nodes));
     gauge("numafit_fleet_distinct_states", "Different node states among them.",
           Number(stats.distinct_states));
+    gauge("numafit_fleet_unreported_nodes", "Nodes with Pods and without a report.",
+          Number(stats.unreported_nodes));
+    gauge("numafit_fleet_stale_nodes", "Nodes whose agent does not keep the report current.",
+          Number(stats.stale_nodes));
+    gauge("numafit_fleet_cooling_nodes",
+          "Nodes closed for a shape of Pods that their kubelet has just refused.",
+          Number(stats.cooling_nodes));
     gauge("numafit_fleet_settling_nodes",
           "Nodes closed until their kubelet has shown what it admitted.",
           Number(stats.settling_nodes));
@@ -239,6 +253,25 @@ Metrics::Metrics()
                        .Register(registry);
   wake_ups_total = {&wake_ups.Add({{"result", "woken"}}), &wake_ups.Add({{"result", "gone"}}),
                     &wake_ups.Add({{"result", "error"}})};
+  auto& reports = prometheus::BuildCounter()
+                      .Name("numafit_reports_total")
+                      .Help("NodeReports by result: applied, outdated, invalid.")
+                      .Register(registry);
+  reports_total = {&reports.Add({{"result", "applied"}}), &reports.Add({{"result", "outdated"}}),
+                   &reports.Add({{"result", "invalid"}})};
+  auto& predictions = prometheus::BuildCounter()
+                          .Name("numafit_predictions_total")
+                          .Help(
+                              "Pods that a report listed for the first time, by whether they have "
+                              "the devices that were foretold: confirmed, mismatch.")
+                          .Register(registry);
+  predictions_total = {&predictions.Add({{"result", "confirmed"}}),
+                       &predictions.Add({{"result", "mismatch"}})};
+  refusals_ = &prometheus::BuildCounter()
+                   .Name("numafit_kubelet_refusals_total")
+                   .Help("Pods that the gate had let in and their kubelet refused, by its reason.")
+                   .Register(registry);
+  for (const char* reason : kRefusalReasons) refusals_->Add({{"reason", reason}});
   waiting_pods = &prometheus::BuildGauge()
                       .Name("numafit_waiting_pods")
                       .Help("Pods that filter refused on every node it was offered.")
@@ -247,6 +280,13 @@ Metrics::Metrics()
 }
 
 Metrics::~Metrics() = default;
+
+void Metrics::CountRefusal(const std::string& reason) {
+  const bool known = std::find(std::begin(kRefusalReasons), std::end(kRefusalReasons), reason) !=
+                     std::end(kRefusalReasons);
+  const bool out_of = reason.starts_with("OutOf");
+  refusals_->Add({{"reason", known ? reason : (out_of ? "OutOfResource" : "Other")}}).Increment();
+}
 
 void Metrics::Watch(Sources sources) {
   scrape_time_->sources = sources;

@@ -12,6 +12,8 @@ class Counter;
 class Gauge;
 class Histogram;
 class Registry;
+template <typename T>
+class Family;
 }  // namespace prometheus
 
 namespace numafit::cache {
@@ -58,6 +60,19 @@ class Metrics {
   prometheus::Counter* log_dropped_total;   // decision lines over the rate limit
   prometheus::Counter* watch_interruptions_total;
 
+  // --- NodeReports ---
+  struct {
+    prometheus::Counter* applied;
+    prometheus::Counter* outdated;  // older than the last one
+    prometheus::Counter* invalid;   // the log says what is wrong
+  } reports_total;
+  struct {
+    prometheus::Counter* confirmed;  // a Pod has what was foretold
+    prometheus::Counter* mismatch;   // ... something else
+  } predictions_total;
+  // A kubelet refused a Pod that the gate had let in, by the kubelet's reason.
+  void CountRefusal(const std::string& reason);
+
   // --- Pods that were refused ---
   struct {
     prometheus::Counter* woken;
@@ -83,6 +98,7 @@ class Metrics {
  private:
   class ScrapeTime;
   std::unique_ptr<prometheus::Registry> registry_;
+  prometheus::Family<prometheus::Counter>* refusals_;
   std::unique_ptr<ScrapeTime> scrape_time_;
 };
 

@@ -2,7 +2,7 @@
 //
 // A filter call looks up thousands of names. Most are where they are expected, so that a look-up is
 // one comparison; with every name in an allocation of its own each comparison would wait for
-// memory. Immutable; names keep their number for the life of a Fleet.
+// memory. Names keep their number for the life of a Fleet. Not thread-safe: one per thread.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,10 @@ namespace numafit::extender {
 
 class NameTable {
  public:
-  explicit NameTable(const cache::Fleet& fleet);
+  // Adds the nodes that have come since.
+  void Follow(const cache::Fleet& fleet, const cache::Fleet::ReadGuard& guard) {
+    if (size() != fleet.size()) Append(fleet, guard);
+  }
 
   [[nodiscard]] std::size_t size() const { return ends_.size() - 1; }
   // Is this the name of the node `index`? False for an index that no node has.
@@ -44,8 +47,10 @@ class NameTable {
     return differs == 0;
   }
 
+  void Append(const cache::Fleet& fleet, const cache::Fleet::ReadGuard& guard);
+
   std::string text_;
-  std::vector<std::uint32_t> ends_;  // name i is text_[ends_[i], ends_[i + 1])
+  std::vector<std::uint32_t> ends_ = {0};  // name i is text_[ends_[i], ends_[i + 1])
 };
 
 }  // namespace numafit::extender

@@ -5,7 +5,7 @@ namespace numafit::extender {
 Offers::Offers(std::size_t nodes, std::int64_t ttl_ms) : ttl_ms_(ttl_ms), counts_(nodes) {}
 
 void Offers::Set(std::string_view uid, int node, std::int64_t now_ms) {
-  if (uid.empty() || ttl_ms_ <= 0) return;
+  if (uid.empty() || ttl_ms_ <= 0 || static_cast<std::size_t>(node) >= counts_.size()) return;
   std::string key(uid);
   const api::MutexLock lock(mutex_);
   Remove(key);

@@ -24,17 +24,18 @@ namespace numafit::extender {
 
 class Offers {
  public:
-  // `nodes`: node indices are below it. `ttl_ms` 0 turns offers off.
+  // `nodes`: only nodes with an index below it can be on offer. `ttl_ms` 0 turns offers off.
   Offers(std::size_t nodes, std::int64_t ttl_ms);
 
-  // Replaces an earlier offer to the same Pod. A no-op for an empty uid.
+  // Replaces an earlier offer to the same Pod. A no-op for an empty uid and a node out of bounds.
   void Set(std::string_view uid, int node, std::int64_t now_ms);
   void Forget(std::string_view uid);
   void ForgetOld(std::int64_t now_ms);
 
   // Pods that the node is on offer to.
   [[nodiscard]] int count(int node) const {
-    return counts_[static_cast<std::size_t>(node)].load(std::memory_order_relaxed);
+    const auto at = static_cast<std::size_t>(node);
+    return at < counts_.size() ? counts_[at].load(std::memory_order_relaxed) : 0;
   }
   // The node on offer to this Pod, or -1.
   [[nodiscard]] int NodeOf(std::string_view uid) const;

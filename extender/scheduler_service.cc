@@ -64,6 +64,7 @@ struct SchedulerService::Scratch {
   // By node index: the call in which it was named last, to see names that come twice.
   std::vector<std::uint32_t> named;
   std::uint32_t call = 0;
+  NameTable names;
 };
 
 struct SchedulerService::Outcome {
@@ -76,7 +77,7 @@ struct SchedulerService::Outcome {
 };
 
 SchedulerService::SchedulerService(Options options, Parts parts)
-    : options_(std::move(options)), parts_(parts), names_(parts.fleet) {
+    : options_(std::move(options)), parts_(parts) {
   for (int i = 0; i < options_.threads; ++i) scratch_.push_back(std::make_unique<Scratch>());
 }
 
@@ -181,6 +182,7 @@ void SchedulerService::Look(Scratch& scratch, const PodQuestion& question, std::
   const cache::Fleet& fleet = parts_.fleet;
   const cache::Fleet::ReadGuard guard(fleet);
   const std::size_t nodes = fleet.size();
+  scratch.names.Follow(fleet, guard);
   if (scratch.next.size() != nodes + 1) {
     scratch.next.resize(nodes + 1);
     for (std::size_t i = 0; i < nodes; ++i) scratch.next[i] = static_cast<std::int32_t>(i + 1);
@@ -194,7 +196,7 @@ void SchedulerService::Look(Scratch& scratch, const PodQuestion& question, std::
   for (std::uint32_t position = 0; position < args.names.size(); ++position) {
     const std::string_view name = args.names[position];
     int index = scratch.next[previous];
-    if (!names_.Is(index, name)) index = fleet.FindNode(guard, name, -1);
+    if (!scratch.names.Is(index, name)) index = fleet.FindNode(guard, name, -1);
     if (index < 0) {
       if (options_.unknown_nodes == UnknownNodes::kPass) {
         scratch.ranking.Add(position, -1, 0, std::numeric_limits<int>::max());
@@ -212,6 +214,11 @@ void SchedulerService::Look(Scratch& scratch, const PodQuestion& question, std::
           cache::JudgeOnNode(*fleet.State(guard, index), question.demand, question.strategy);
       return cache::Verdict{judgement.score, judgement.reason};
     });
+    if (verdict.reason == policy::Reason::kNoReport &&
+        options_.unknown_nodes == UnknownNodes::kPass) {
+      scratch.ranking.Add(position, -1, 0, std::numeric_limits<int>::max());
+      continue;
+    }
     if (!verdict.fits()) {
       scratch.reasons[position] = verdict.reason;
       continue;

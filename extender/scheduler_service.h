@@ -69,7 +69,6 @@ class SchedulerService {
 
   const Options options_;
   Parts parts_;
-  const NameTable names_;
   std::vector<std::unique_ptr<Scratch>> scratch_;
 };
 

@@ -33,10 +33,12 @@ alignment:
 resourceClasses:
 - {pattern: "example.com/*", kind: accelerator}
 unknownNodes: pass
+inventory: reports
+staleNodes: refuse
+coolDownMilliseconds: 77
 offerMilliseconds: 0
 verdictShapes: 9
 bindTimeoutMilliseconds: 1234
-fleet: fleet.yaml
 kubeconfig: config
 log: {level: warn, decisionsPerSecond: 11}
 )",
@@ -56,10 +58,12 @@ log: {level: warn, decisionsPerSecond: 11}
   ASSERT_EQ(config.resource_classes.size(), 1U);
   EXPECT_EQ(config.resource_classes[0].kind, api::ResourceKind::kAccelerator);
   EXPECT_EQ(config.unknown_nodes, UnknownNodes::kPass);
+  EXPECT_TRUE(config.inventory_from_reports);
+  EXPECT_TRUE(config.refuse_stale_nodes);
+  EXPECT_EQ(config.cool_down_ms, 77);
   EXPECT_EQ(config.offer_ttl_ms, 0);
   EXPECT_EQ(config.verdict_shapes, 9U);
   EXPECT_EQ(config.bind_timeout_ms, 1234);
-  EXPECT_EQ(config.fleet, "fleet.yaml");
   EXPECT_EQ(config.kubeconfig, "config");
   EXPECT_EQ(config.log_level, LogLevel::kWarn);
   EXPECT_EQ(config.log_decisions_per_second, 11);
@@ -74,6 +78,8 @@ TEST(ConfigFileTest, ErrorsNameFileLinePathAndWhatWasExpected) {
            {"bestNodes: many", "extender.yaml:3: bestNodes"},
            {"bodyLimit: -1", "extender.yaml:3: bodyLimit"},
            {"unknownNodes: maybe", "one of refuse, pass"},
+           {"inventory: guess", "one of file, reports"},
+           {"staleNodes: 1", "one of use, refuse"},
            {"resourceClasses: [{pattern: a/b, kind: gpu}]", "resourceClasses[0].kind"},
            {"log: {level: loud}", "one of debug, info, warn, error, off"}}) {
     EXPECT_NE(Error(text).find(expected), std::string::npos) << Error(text);

@@ -45,6 +45,12 @@ std::string EncodePod(const api::Pod& pod) {
   status.set_message(pod.status.message);
   status.set_qos_class(pod.status.qos_class);
   for (int i = 0; i < pod.status.container_statuses; ++i) status.add_container_statuses();
+  for (const auto& condition : pod.status.conditions) {
+    k8s::PodCondition& out = *status.add_conditions();
+    out.set_type(condition.type);
+    out.set_status(condition.status);
+    out.set_reason(condition.reason);
+  }
   return message.SerializeAsString();
 }
 
