@@ -284,9 +284,14 @@ std::string AnswerOf(const NodeState& state, const policy::Demand& demand,
     case Reason::kKubeletRefuses:
       return Refusal(state, demand, judgement);
     case Reason::kUnsupported:
+      if (judgement.admission.endless) {
+        return "not known: the kubelet would search for CPUs for ever (a fault of "
+               "distribute-cpus-across-numa), and admit no other Pod on this node until it is "
+               "started again";
+      }
       if (judgement.admission.intractable) {
-        return "not known: with so many NUMA nodes the kubelet itself would search for minutes, or "
-               "for ever, before it admits or refuses this Pod";
+        return "not known: with so many NUMA nodes the kubelet itself would search for minutes or "
+               "hours before it admits or refuses this Pod";
       }
       [[fallthrough]];
     default:

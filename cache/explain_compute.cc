@@ -19,6 +19,7 @@ using policy::RefusalReason;
 using policy::Requests;
 using policy::Topology;
 using policy::Usage;
+using MemoryFailure = policy::MemoryAllocation::Outcome;
 
 std::string TypeText(const Topology& topology, int type) {
   if (type < 0) return "hugepages of that size";
@@ -115,9 +116,30 @@ std::string CpuObstacle(const Topology& topology, const Usage& usage, const Requ
       CpuText(requests.cpus));
 }
 
+// What counting does not say of a failed allocation.
+std::string MemoryFailureText(MemoryFailure failure) {
+  switch (failure) {
+    case MemoryFailure::kGroupViolation:
+      return "the memory is free, but on NUMA nodes that already serve others in another "
+             "combination: one that serves a container with memory of several NUMA nodes serves no "
+             "other set of them until it is empty again";
+    case MemoryFailure::kDefaultHintNotPreferred:
+    case MemoryFailure::kExtendedHintNotPreferred:
+      return "the memory is free only on more NUMA nodes than it would take on an empty machine, "
+             "and the kubelet has promised this Pod the fewest";
+    default:
+      return "the memory is free, but not on NUMA nodes that the kubelet's memory manager still "
+             "gives out together: one that serves a container with memory of several NUMA nodes "
+             "serves no other set of them until it is empty again";
+  }
+}
+
 std::string MemoryObstacle(const Topology& topology, const Usage& usage, const Requests& requests,
-                           RefusalReason reason) {
+                           const policy::Judgement& judgement) {
   const policy::MemoryRequests& memory = requests.memory;
+  if (judgement.memory_failure == MemoryFailure::kGroupViolation) {
+    return MemoryFailureText(judgement.memory_failure);
+  }
   if (memory.unreadable) {
     return "the memory that is wanted is no whole number of bytes, which the kubelet cannot read";
   }
@@ -137,10 +159,8 @@ std::string MemoryObstacle(const Topology& topology, const Usage& usage, const R
         topology.kubelet().policy == policy::TopologyPolicy::kSingleNumaNode);
     if (!counts.empty()) return counts;
   }
-  if (reason == RefusalReason::kUnexpectedAdmissionError) {
-    return "the memory is free, but not on NUMA nodes that the kubelet's memory manager still "
-           "gives out together: one that serves a container with memory of several NUMA nodes "
-           "serves no other set of them until it is empty again";
+  if (judgement.kubelet_reason == RefusalReason::kUnexpectedAdmissionError) {
+    return MemoryFailureText(judgement.memory_failure);
   }
   return fmt::format("the memory is free, but not on {} that belong together", Nodes(width));
 }
@@ -289,7 +309,7 @@ std::string ComputeObstacle(const Topology& topology, const Usage& usage, const 
     return CpuObstacle(topology, usage, requests, reason);
   }
   if (judgement.refused_resource == "memory" && requests.asks_memory) {
-    return MemoryObstacle(topology, usage, requests, reason);
+    return MemoryObstacle(topology, usage, requests, judgement);
   }
   const bool asks = requests.cpus > 0 || (requests.asks_memory && !requests.memory.items.empty());
   if (!asks || !judgement.refused_resource.empty()) return {};

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What numafit costs. Each subcommand but settling takes --json.
 #   hack/bench.sh filter     /filter against the cost of reading and writing its JSON, same run
-#   hack/bench.sh policy     one admission, in microseconds
+#   hack/bench.sh policy     one admission, in microseconds: by parts, and beside the kubelet's own code in the
+#                            same cases (--limit 10s for each; the first build of the oracle takes minutes)
 #   hack/bench.sh scheduler  Pods per second of the real kube-scheduler with numafit against without,
 #                            and the share of binds that the gate refuses (starts a lab cluster)
 #   hack/bench.sh settling   how often a node cannot be judged until its kubelet has shown more
@@ -9,7 +10,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-usage() { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # program NAME: builds it the way people run it; says nothing on standard output.
 program() {
@@ -25,11 +26,29 @@ case "$command" in
     ;;
   policy)
     program policy_bench
-    options=()
-    for word in "$@"; do
-      if [ "$word" = --json ]; then options+=(--benchmark_format=json); else options+=("$word"); fi
+    program admit_bench
+    need_go
+    judge=$(cd "$ROOT" && oracle 1.36)
+    options=() times=()
+    while [ $# -gt 0 ]; do
+      case "$1" in
+        --json) options+=(--benchmark_format=json) times+=(--json) ;;
+        --limit) times+=(--limit "$2"); shift ;;
+        *) options+=("$1") ;;
+      esac
+      shift
     done
-    exec "$ROOT/build/release/policy_bench" "${options[@]}"
+    beside() {
+      "$judge" bench-cases | "$judge" time --beside "$ROOT/build/release/admit_bench --rounds 20" "${times[@]}"
+    }
+    case " ${times[*]} " in
+      *" --json "*)
+        printf '{"parts":%s,\n"cases":%s}\n' "$("$ROOT/build/release/policy_bench" "${options[@]}")" "$(beside)" ;;
+      *)
+        beside
+        echo
+        "$ROOT/build/release/policy_bench" "${options[@]}" ;;
+    esac
     ;;
   settling)
     program settling_bench

@@ -27,4 +27,24 @@ need_go() {
   esac
 }
 
+# oracle MINOR: path of the oracle (test/oracle) with this minor's kubelet ("none": without any),
+# built unless it is there for these very sources. Run from ROOT.
+oracle() {
+  local key=none tags=() dir
+  if [ "$1" != none ]; then
+    key=k${1/./}
+    [ -f "test/oracle/mod/$key.mod" ] || { echo "Kubernetes $1 is not known, see test/oracle/mod" >&2; return 2; }
+    tags=(-modfile="mod/$key.mod" -tags "$key")
+  fi
+  dir=build/oracle/$key-$( (go env GOVERSION; cat test/oracle/go.mod
+    [ "$key" = none ] || cat "test/oracle/mod/$key.mod" "test/oracle/mod/$key.sum"
+    find test/oracle \( -name '*.go' -o -name '*.s' \) ! -name '*_test.go' | LC_ALL=C sort | xargs cat) | sha256sum | cut -c1-12)
+  if [ ! -x "$dir/oracle" ]; then
+    echo "building the oracle of ${1/none/recordings} (the first build of a Kubernetes version takes minutes)" >&2
+    rm -rf build/oracle/"$key"-*
+    (cd test/oracle && ${NUMAFIT_BUILD_PREFIX:-} go build "${tags[@]}" -o "$ROOT/$dir/oracle" .) >&2
+  fi
+  echo "$dir/oracle"
+}
+
 mkdir -p "$ROOT/build"

@@ -61,11 +61,11 @@ void Admission::Run() {
     const Requests pod = PodRequestsOf(topology_, demand_, requests_);
     pod_merge_ = Ask(pod, std::nullopt);
     if (panics_) {
-      Refuse(0, RefusalReason::kPanic, "memory");
+      Refuse(0, {RefusalReason::kPanic, "memory"});
       return;
     }
     if (Refuses(pod_merge_)) {
-      Refuse(0, RefusalReason::kTopologyAffinityError, InTheWay(pod, std::nullopt));
+      Refuse(0, {RefusalReason::kTopologyAffinityError, InTheWay(pod, std::nullopt)});
       return;
     }
   }
@@ -135,7 +135,7 @@ std::string Admission::InTheWay(const Requests& requests, Asker asker) {
 }
 
 bool Admission::Container(std::size_t index) {
-  if (index == requests_.size()) return Emit(RefusalReason::kNone, -1, "");
+  if (index == requests_.size()) return Emit({}, -1);
   if (PodScope()) return Allocate(index, pod_merge_.hint);
   if (choices_ > 0 && !requests_[index].empty() &&
       topology_.kubelet().policy != TopologyPolicy::kNone) {
@@ -144,10 +144,11 @@ bool Admission::Container(std::size_t index) {
   const MergeResult merged = Ask(requests_[index], index);
   if (panics_) {
     panics_ = false;
-    return Refuse(index, RefusalReason::kPanic, "memory");
+    return Refuse(index, {RefusalReason::kPanic, "memory"});
   }
   if (Refuses(merged)) {
-    return Refuse(index, RefusalReason::kTopologyAffinityError, InTheWay(requests_[index], index));
+    return Refuse(index,
+                  {RefusalReason::kTopologyAffinityError, InTheWay(requests_[index], index)});
   }
   return Allocate(index, merged.hint);
 }
@@ -159,7 +160,7 @@ bool Admission::Allocate(std::size_t index, const Hint& hint) {
     plans.push_back(PlanAllocation(topology_, devices_, request, hint.affinity));
     if (!plans.back().possible) {
       const auto& pool = topology_.pools()[static_cast<std::size_t>(request.pool)];
-      return Refuse(index, RefusalReason::kUnexpectedAdmissionError, pool.resource);
+      return Refuse(index, {RefusalReason::kUnexpectedAdmissionError, pool.resource});
     }
   }
   ContainerAllocation allocation;
@@ -178,7 +179,7 @@ bool Admission::Allocate(std::size_t index, const Hint& hint) {
   } else {
     const bool got_cpus = !allocation.cpus.empty();
     if (got_cpus) allocations_.push_back(allocation);
-    go_on = Refuse(index, refusal.reason, refusal.resource);
+    go_on = Refuse(index, refusal);
     if (got_cpus) allocations_.pop_back();
   }
   books_ = before;
@@ -202,6 +203,7 @@ Admission::Refusal Admission::AllocateCpus(std::size_t index, const Hint& hint,
       return {RefusalReason::kUnexpectedAdmissionError, "cpu"};
     case CpuAllocation::Outcome::kIntractable:
       intractable_ = true;
+      endless_ = endless_ || cpus.failure == TakeFailure::kEndless;
       return {RefusalReason::kUnexpectedAdmissionError, "cpu"};
   }
   UpdateReusableCpus(books_.reusable_cpus, cpus.cpus, IsInit(index));
@@ -213,7 +215,7 @@ Admission::Refusal Admission::AllocateCpus(std::size_t index, const Hint& hint,
 Admission::Refusal Admission::AllocateMemory(std::size_t index, const Hint& hint,
                                              ContainerAllocation& allocation) {
   if (!requests_[index].asks_memory) return {};
-  if (Readmits() && held_[index].memory.held) {
+  if (Readmits() && held_[index].memory.held && !Mutated(Mutation::kRestartMemoryAnew)) {
     KeepMemory(index, allocation);
     return {};
   }
@@ -223,12 +225,12 @@ Admission::Refusal Admission::AllocateMemory(std::size_t index, const Hint& hint
     case MemoryAllocation::Outcome::kAllocated:
       break;
     case MemoryAllocation::Outcome::kPanics:
-      return {RefusalReason::kPanic, "memory"};
+      return {RefusalReason::kPanic, "memory", memory.outcome};
     case MemoryAllocation::Outcome::kIntractable:
       intractable_ = true;
-      return {RefusalReason::kUnexpectedAdmissionError, "memory"};
+      [[fallthrough]];
     default:
-      return {RefusalReason::kUnexpectedAdmissionError, "memory"};
+      return {RefusalReason::kUnexpectedAdmissionError, "memory", memory.outcome};
   }
   ShrinkReusedBlocks({books_.pod_memory.data(), index}, memory.blocks);
   ContainerMemory& entry = Readmits() ? books_.pod_memory[index] : books_.pod_memory.emplace_back();
@@ -305,17 +307,17 @@ bool Admission::LeavesDevices(std::size_t index) const {
   return IsInit(index);
 }
 
-bool Admission::Refuse(std::size_t index, RefusalReason reason, const std::string& resource) {
-  return Emit(reason, static_cast<int>(index), resource);
+bool Admission::Refuse(std::size_t index, const Refusal& refusal) {
+  return Emit(refusal, static_cast<int>(index));
 }
 
-bool Admission::Emit(RefusalReason reason, int refused_container,
-                     const std::string& refused_resource) {
+bool Admission::Emit(const Refusal& refusal, int refused_container) {
   Outcome outcome;
-  outcome.admitted = reason == RefusalReason::kNone;
-  outcome.reason = reason;
+  outcome.admitted = refusal.reason == RefusalReason::kNone;
+  outcome.reason = refusal.reason;
   outcome.refused_container = refused_container;
-  outcome.refused_resource = refused_resource;
+  outcome.refused_resource = refusal.resource;
+  outcome.memory_failure = refusal.memory;
   outcome.containers = allocations_;
   for (std::size_t c = 0; c < devices_.taken.size(); ++c) {
     const int count = devices_.taken[c] - usage_.raw()[c];

@@ -40,6 +40,7 @@ class Admission {
   [[nodiscard]] bool asked_after_choice() const { return asked_after_choice_; }
   // Something was not decided because nobody can wait for it, the kubelet included.
   [[nodiscard]] bool intractable() const { return intractable_; }
+  [[nodiscard]] bool endless() const { return endless_; }
 
  private:
   using Plans = absl::InlinedVector<AllocationPlan, 4>;
@@ -57,6 +58,7 @@ class Admission {
   struct Refusal {
     RefusalReason reason = RefusalReason::kNone;
     std::string resource;
+    MemoryAllocation::Outcome memory = MemoryAllocation::Outcome::kAllocated;
   };
 
   [[nodiscard]] bool PodScope() const;
@@ -77,8 +79,8 @@ class Admission {
   bool Allocate(std::size_t index, const Hint& hint);
   bool Choose(std::size_t index, const Plans& plans, std::size_t at,
               ContainerAllocation& allocation);
-  bool Refuse(std::size_t index, RefusalReason reason, const std::string& resource);
-  bool Emit(RefusalReason reason, int refused_container, const std::string& refused_resource);
+  bool Refuse(std::size_t index, const Refusal& refusal);
+  bool Emit(const Refusal& refusal, int refused_container);
 
   Refusal AllocateCpus(std::size_t index, const Hint& hint, ContainerAllocation& allocation);
   Refusal AllocateMemory(std::size_t index, const Hint& hint, ContainerAllocation& allocation);
@@ -88,7 +90,7 @@ class Admission {
                                                           Asker asker) const;
   [[nodiscard]] std::optional<ResourceHints> HeldMemoryHints(const MemoryRequests& requests,
                                                              Asker asker) const;
-  [[nodiscard]] bool Runs(std::size_t index) const { return Readmits() && held_[index].runs; }
+  [[nodiscard]] bool Runs(std::size_t index) const;
   Refusal KeepCpus(std::size_t index, ContainerAllocation& allocation);
   void KeepMemory(std::size_t index, ContainerAllocation& allocation);
   // A refused Pod still has what its containers had.
@@ -120,6 +122,7 @@ class Admission {
   int choices_ = 0;                               // open choices on the way here
   bool asked_after_choice_ = false;
   bool intractable_ = false;
+  bool endless_ = false;
   bool panics_ = false;  // the hints that were asked for last
 };
 

@@ -58,6 +58,7 @@ AdmitResult Admit(const Topology& topology, const Usage& usage, const Demand& de
   result.same_affinities = !admission.asked_after_choice();
   if (admission.intractable()) {
     result.intractable = true;
+    result.endless = admission.endless();
     result.truncated = true;
     result.same_verdict = false;
   }

@@ -63,6 +63,8 @@ struct Outcome {
   // (empty when no single resource is). Pod scope refuses at container 0.
   int refused_container = -1;
   std::string refused_resource;
+  // Which failure of the memory manager it was; kAllocated when it was none.
+  MemoryAllocation::Outcome memory_failure = MemoryAllocation::Outcome::kAllocated;
   // One per container of the Demand, in its order; when refused, those before the refused one, and
   // it too when it has got CPUs already.
   std::vector<ContainerAllocation> containers;
@@ -95,6 +97,9 @@ struct AdmitResult {
   // Not decided, because the kubelet itself would search for minutes, or for ever
   // (docs/exactness.md): waiting does not help. `truncated` then, and the outcomes mean nothing.
   bool intractable = false;
+  // Of these, a search of the CPU manager that never ends, with its lock held: this kubelet admits
+  // nobody any more until it is started again, and then it begins anew.
+  bool endless = false;
 
   // kDepends when some outcomes admit and some refuse; kUnknown when truncated and not
   // same_verdict.

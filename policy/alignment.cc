@@ -188,7 +188,10 @@ class Judging {
           refusing_usage_ = usage;
         }
       }
-      if (&usage == knowledge_.usages.data()) judgement_.admission = std::move(result);
+      if (&usage == knowledge_.usages.data() ||
+          (result.intractable && !judgement_.admission.intractable)) {
+        judgement_.admission = std::move(result);
+      }
     }
   }
 
@@ -203,6 +206,7 @@ class Judging {
       judgement_.kubelet_reason = refusal_->reason;
       judgement_.refused_container = refusal_->refused_container;
       judgement_.refused_resource = refusal_->refused_resource;
+      judgement_.memory_failure = refusal_->memory_failure;
     }
     if (AsksForNothing(topology_, demand_)) return Reason::kFits;
     if (intractable_) return Reason::kUnsupported;

@@ -36,7 +36,7 @@ enum class Reason {
 };
 // "numa-fragmented": the code in metrics, logs, JSON and docs.
 [[nodiscard]] std::string_view ReasonCode(Reason reason);
-// "numafit: devices are free but not together on one NUMA node": stable, without numbers.
+// "numafit: enough is free but not together on one NUMA node": stable, without numbers.
 [[nodiscard]] std::string_view ReasonText(Reason reason);
 
 struct Judgement {
@@ -50,7 +50,8 @@ struct Judgement {
   RefusalReason kubelet_reason = RefusalReason::kNone;
   int refused_container = -1;
   std::string refused_resource;
-  // What the Pod will hold, when it is the same in every outcome of the first usage.
+  MemoryAllocation::Outcome memory_failure = MemoryAllocation::Outcome::kAllocated;
+  // Of the first usage; where some are intractable, of the first of these.
   AdmitResult admission;
 
   [[nodiscard]] bool fits() const { return reason == Reason::kFits; }

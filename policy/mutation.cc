@@ -45,6 +45,13 @@ constexpr std::array kNames = {
     MutationName{Mutation::kMemoryWithHugepages, "memory-with-hugepages"},
     MutationName{Mutation::kPodLevelIgnored, "pod-level-ignored"},
     MutationName{Mutation::kQosIgnored, "qos-ignored"},
+    MutationName{Mutation::kRestartCpuHintsAnew, "restart-cpu-hints-anew"},
+    MutationName{Mutation::kRestartMemoryHintsAnew, "restart-memory-hints-anew"},
+    MutationName{Mutation::kRestartMemoryAnew, "restart-memory-anew"},
+    MutationName{Mutation::kRestartDevicesAnew, "restart-devices-anew"},
+    MutationName{Mutation::kRestartCoresUnchecked, "restart-cores-unchecked"},
+    MutationName{Mutation::kRestartNothingLeft, "restart-nothing-left"},
+    MutationName{Mutation::kRestartAnyCpuState, "restart-any-cpu-state"},
 };
 
 }  // namespace

@@ -49,6 +49,14 @@ enum class Mutation {
   kMemoryWithHugepages,  // memory-with-hugepages: hugepages count as memory too
   kPodLevelIgnored,      // pod-level-ignored: Pods with resources of their own get CPUs and memory
   kQosIgnored,           // qos-ignored: Burstable Pods get CPUs and memory
+  // After a restart of the kubelet:
+  kRestartCpuHintsAnew,  // restart-cpu-hints-anew: a container with CPUs is asked as if it had none
+  kRestartMemoryHintsAnew,  // restart-memory-hints-anew: the same of memory
+  kRestartMemoryAnew,       // restart-memory-anew: memory is allocated again
+  kRestartDevicesAnew,      // restart-devices-anew: a container that runs needs its devices again
+  kRestartCoresUnchecked,   // restart-cores-unchecked: whole cores are not asked about again
+  kRestartNothingLeft,      // restart-nothing-left: a refused Pod holds nothing
+  kRestartAnyCpuState,      // restart-any-cpu-state: the CPU manager starts with whatever it reads
 };
 
 struct MutationName {

@@ -7,11 +7,12 @@
 #include "policy/admission.h"
 #include "policy/cpu_manager/static_policy.h"
 #include "policy/memory_manager/memory_manager.h"
+#include "policy/mutation.h"
 
 namespace numafit::policy {
 
 std::optional<ResourceHints> Admission::HeldCpuHints(std::int64_t requested, Asker asker) const {
-  if (!Readmits()) return std::nullopt;
+  if (!Readmits() || Mutated(Mutation::kRestartCpuHintsAnew)) return std::nullopt;
   const CpuManager& manager = *topology_.cpu_manager();
   if (asker) {
     const CpuSet& cpus = held_[*asker].cpus;
@@ -31,6 +32,7 @@ std::optional<ResourceHints> Admission::HeldCpuHints(std::int64_t requested, Ask
 
 std::optional<ResourceHints> Admission::HeldMemoryHints(const MemoryRequests& requests,
                                                         Asker asker) const {
+  if (Mutated(Mutation::kRestartMemoryHintsAnew)) return std::nullopt;
   for (std::size_t i = 0; i < held_.size(); ++i) {
     if ((asker && *asker != i) || !held_[i].memory.held) continue;
     return MemoryManager::RegeneratedHints(requests, books_.pod_memory[i].blocks);
@@ -38,12 +40,16 @@ std::optional<ResourceHints> Admission::HeldMemoryHints(const MemoryRequests& re
   return std::nullopt;
 }
 
+bool Admission::Runs(std::size_t index) const {
+  return Readmits() && held_[index].runs && !Mutated(Mutation::kRestartDevicesAnew);
+}
+
 Admission::Refusal Admission::KeepCpus(std::size_t index, ContainerAllocation& allocation) {
   const CpuSet& cpus = held_[index].cpus;
   allocation.cpus = cpus;
   const CpuAllocation::Outcome outcome =
       topology_.cpu_manager()->CheckAllocated(books_.compute.default_cpus, requests_[index].cpus);
-  if (outcome != CpuAllocation::Outcome::kAllocated) {
+  if (outcome != CpuAllocation::Outcome::kAllocated && !Mutated(Mutation::kRestartCoresUnchecked)) {
     return {RefusalReason::kSmtAlignmentError, "cpu"};
   }
   UpdateReusableCpus(books_.reusable_cpus, cpus, IsInit(index));
@@ -57,6 +63,7 @@ void Admission::KeepMemory(std::size_t index, ContainerAllocation& allocation) {
 }
 
 void Admission::AddWhatIsHeld(Outcome& outcome) const {
+  if (Mutated(Mutation::kRestartNothingLeft)) return;
   for (std::size_t i = outcome.containers.size(); i < held_.size(); ++i) {
     outcome.containers.emplace_back().cpus = held_[i].cpus;
   }
@@ -72,6 +79,7 @@ ReadmitResult Readmit(const Topology& topology, const Usage& usage, const Demand
   Admission admission(topology, usage, demand, visit, held);
   admission.Run();
   result.intractable = admission.intractable();
+  result.endless = admission.endless();
   return result;
 }
 

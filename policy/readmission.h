@@ -45,6 +45,7 @@ struct ReadmitResult {
   Outcome outcome;
   // Nobody can wait for the outcome; it means nothing then.
   bool intractable = false;
+  bool endless = false;  // as in AdmitResult
 };
 
 // `usage` has `held` in its books. `held`: one for each container of the Demand.

@@ -49,7 +49,7 @@ std::string_view ReasonText(Reason reason) {
     case Reason::kFits:
       return "numafit: the Pod fits";
     case Reason::kNumaFragmented:
-      return "numafit: devices are free but not together on one NUMA node";
+      return "numafit: enough is free but not together on one NUMA node";
     case Reason::kNeverFits:
       return "numafit: this hardware cannot align the request even when empty";
     case Reason::kKubeletRefuses:

@@ -244,7 +244,7 @@ absl::Status Topology::CompileWidths(Pool& pool) {
     return absl::OkStatus();
   }
   if (static_cast<int>(ids.size()) > kMaxNodesOfSharedDevices) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return absl::UnimplementedError(absl::StrCat(
         "devices: ", pool.resource, ": devices on several NUMA nodes, and ", ids.size(),
         " NUMA nodes in all; at most ", kMaxNodesOfSharedDevices, " can be judged"));
   }

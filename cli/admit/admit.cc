@@ -36,6 +36,7 @@ std::string AnswerCase(const std::string& line) {
   const absl::Status status =
       parsed.value.ok() ? Answer(*parsed.value, answer) : parsed.value.status();
   if (!status.ok()) answer["error"] = std::string(status.message());
+  if (absl::IsUnimplemented(status)) answer["unsupported"] = true;
   return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -271,6 +271,8 @@ void Replay::Collect(const World& before, const World& world, const policy::Admi
   verdicts.truncated = verdicts.truncated || result.truncated;
   if (result.truncated && !result.same_affinities) verdicts.same_affinities = false;
   verdicts.unknown = verdicts.unknown || result.verdict() == policy::Verdict::kUnknown;
+  verdicts.intractable = verdicts.intractable || result.intractable;
+  verdicts.endless = verdicts.endless || result.endless;
   for (const policy::Outcome& outcome : result.outcomes) {
     Branch& branch = verdicts.branches.emplace_back(BranchOf(before, world, outcome, step));
     branch.observed = step.observed && IsObserved(step, branch);
@@ -318,7 +320,11 @@ absl::Status Replay::Admit(const CaseStep& step, Json& answer) {
     return absl::OkStatus();
   }
   const Verdicts verdicts = Ask(step);
-  if (verdicts.unknown) {
+  if (verdicts.intractable) {
+    answer["admitted"] = nullptr;
+    answer["unsupported"] = true;
+    if (verdicts.endless) answer["endless"] = true;
+  } else if (verdicts.unknown) {
     answer["admitted"] = nullptr;
     answer["settling"] = true;
   } else {

@@ -55,6 +55,9 @@ class Replay {
     // Some outcomes were left out, and the verdict is unknown, or only where things land.
     bool unknown = false;
     bool truncated = false;
+    // In some outcome the kubelet would search for minutes, or for ever.
+    bool intractable = false;
+    bool endless = false;
     bool same_affinities = true;
     std::size_t worlds = 0;  // that were asked
 
@@ -99,6 +102,7 @@ class Replay {
     std::vector<Branch> branches;  // of the Pods
     World after;
     bool intractable = false;
+    bool endless = false;
   };
   absl::Status Restart(const CaseStep& step, nlohmann::ordered_json& answer);
   // What a new kubelet says to the state files of the old one.

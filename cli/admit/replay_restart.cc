@@ -56,6 +56,7 @@ void Replay::ReadmitPod(const CasePod& pod, Rebirth& way) const {
   const policy::ReadmitResult result =
       policy::Readmit(*topology_, usage, DemandOf(pod), HeldBy(before, pod));
   way.intractable = way.intractable || result.intractable;
+  way.endless = way.endless || result.endless;
   if (result.outcome.reason == policy::RefusalReason::kPanic) way.restored = Restored::kRefused;
   Branch branch = BranchOf(way.after, result.outcome);
   ActivePod after = PodAfter(result.outcome);
@@ -109,6 +110,10 @@ absl::Status Replay::Restart(const CaseStep& step, Json& answer) {
   std::vector<Rebirth> ways;
   for (const World& world : worlds_) ways.push_back(Reborn(world));
   if (std::any_of(ways.begin(), ways.end(), [](const Rebirth& way) { return way.intractable; })) {
+    answer["unsupported"] = true;
+    if (std::any_of(ways.begin(), ways.end(), [](const Rebirth& way) { return way.endless; })) {
+      answer["endless"] = true;
+    }
     LoseAll();
     return absl::OkStatus();
   }

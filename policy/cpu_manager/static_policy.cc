@@ -86,7 +86,8 @@ absl::Status CpuManager::Reserve(const KubeletSettings& kubelet) {
   if (reserved_.empty()) {
     Taken taken = TakeByTopology(topology_, topology_.all(), wanted, rules_);
     if (taken.failure == TakeFailure::kEndless || taken.failure == TakeFailure::kIntractable) {
-      return Refuse("the kubelet would search for ever for the CPUs to reserve");
+      return absl::UnimplementedError(
+          "cpuManagerPolicy static: the kubelet would search for ever for the CPUs to reserve");
     }
     reserved_ = std::move(taken.cpus);
   }
@@ -208,6 +209,7 @@ CpuAllocation::Outcome CpuManager::CheckAllocated(const CpuSet& default_cpus,
 
 absl::Status CpuManager::CheckState(const CpuSet& default_cpus,
                                     std::span<const CpuSet> held) const {
+  if (Mutated(Mutation::kRestartAnyCpuState)) return absl::OkStatus();
   if (default_cpus.empty()) {
     if (held.empty()) return absl::OkStatus();
     return Refuse("the state has containers with CPUs and an empty default set");

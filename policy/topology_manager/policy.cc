@@ -5,7 +5,7 @@ namespace numafit::policy {
 MergeResult Merge(const Topology& topology, std::span<const ResourceHints> hints) {
   switch (topology.kubelet().policy) {
     case TopologyPolicy::kNone:
-      return MergeNone();
+      break;
     case TopologyPolicy::kBestEffort:
       return MergeBestEffort(topology, hints);
     case TopologyPolicy::kRestricted:

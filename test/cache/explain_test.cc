@@ -442,6 +442,24 @@ TEST_F(ExplainComputeTest, WhatNobodyCanWaitForIsSaidToBeSo) {
   EXPECT_THAT(answer.answer, HasSubstr("would search for minutes"));
 }
 
+// As in test/cli/admit/admit_test.cc.
+TEST_F(ExplainComputeTest, AnEndlessSearchIsSaidToBeOne) {
+  auto spec = ComputeSpec(policy::TopologyPolicy::kNone);
+  spec.numa.resize(4);
+  for (int id = 0; id < 4; ++id) {
+    std::vector<int> cpus;
+    for (int core = 4 * id; core < 4 * id + 4; ++core) cpus.insert(cpus.end(), {core, core + 16});
+    spec.numa[static_cast<std::size_t>(id)].id = id;
+    spec.numa[static_cast<std::size_t>(id)].cores = policy::CoresOf(cpus, 2, id);
+  }
+  spec.kubelet.reserved_cpus = {0, 4, 8, 12};
+  spec.kubelet.reserved_cpu_milli = 0;
+  spec.kubelet.cpu_options = {{"full-pcpus-only", "true"}, {"distribute-cpus-across-numa", "true"}};
+  const NodeAnswer answer = Answer(spec, WithCompute(*test::Want(1, 1), 22, 4));
+  EXPECT_EQ(answer.reason, Reason::kUnsupported);
+  EXPECT_THAT(answer.answer, HasSubstr("search for CPUs for ever"));
+}
+
 TEST(BytesText, RoundsDown) {
   EXPECT_EQ(BytesText(0), "0");
   EXPECT_EQ(BytesText(64 * kGi), "64Gi");

@@ -8,6 +8,8 @@
 //	oracle fixtures --mirror COMMAND the stored disagreements
 //	oracle record                    random cases with the real answers, gzip
 //	oracle replay FILE --mirror COMMAND
+//	oracle bench-cases               the cases of hack/bench.sh policy
+//	oracle time                      what the topology manager's Admit costs in the cases on standard input
 //
 // Built with -modfile=mod/k136.mod -tags k136 it holds Kubernetes 1.36;
 // without a tag it holds none, and can only gen, replay and check fixtures.
@@ -39,6 +41,7 @@ func main() {
 	}
 	commands := map[string]func([]string) error{
 		"run": run, "gen": gen, "compare": compare, "fixtures": fixtures, "record": record, "replay": replay, "fixture": fixture,
+		"bench-cases": benchCases, "time": timeCases, "time-one": timeOne,
 	}
 	command := commands[os.Args[1]]
 	if command == nil {
@@ -51,7 +54,7 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: oracle run|gen|compare|fixture|fixtures|record|replay [flags]; see docs/case-format.md")
+	fmt.Fprintln(os.Stderr, "usage: oracle run|gen|compare|fixture|fixtures|record|replay|bench-cases|time [flags]; see docs/case-format.md")
 	os.Exit(2)
 }
 

@@ -52,6 +52,18 @@ TEST(AdmitCompute, RestrictedWantsTheSameNumberOfNumaNodesForAllResources) {
   }
 }
 
+TEST(AdmitCompute, ARefusalSaysWhichFailureOfTheMemoryManagerItWas) {
+  const auto topology = FourNodes(TopologyPolicy::kSingleNumaNode).Build();
+  ASSERT_NE(topology, nullptr);
+  // More than the machine has: no hint, which is no preference, until it is allocated.
+  Outcome outcome = Only(*topology, Usage(*topology), PodOf().App({{kGpu, 1}}).With(1000, 200));
+  EXPECT_EQ(outcome.reason, RefusalReason::kUnexpectedAdmissionError);
+  EXPECT_EQ(outcome.memory_failure, MemoryAllocation::Outcome::kNoExtendedHint);
+  outcome = Only(*topology, Usage(*topology), PodOf().App({{kGpu, 9}}).With(1000, 4));
+  EXPECT_FALSE(outcome.admitted);
+  EXPECT_EQ(outcome.memory_failure, MemoryAllocation::Outcome::kAllocated);
+}
+
 TEST(AdmitCompute, DevicesCpusAndMemoryOfASingleNumaNodePodLandTogether) {
   const auto topology = FourNodes(TopologyPolicy::kSingleNumaNode).Build();
   ASSERT_NE(topology, nullptr);

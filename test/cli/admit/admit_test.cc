@@ -411,5 +411,44 @@ TEST(RunAdmit, AnswersLineByLineAndKeepsGoingAfterAnError) {
   EXPECT_FALSE(std::getline(lines, line));
 }
 
+// Four NUMA nodes with four cores of two threads, a CPU of each reserved: the search for 22 CPUs
+// in whole cores, spread evenly, never ends (policy/cpu_manager/distribution.cc).
+Json WithEndlessSearch() {
+  Json numa = Json::array();
+  for (int id = 0; id < 4; ++id) {
+    Json cpus = Json::array();
+    for (int core = 4 * id; core < 4 * id + 4; ++core) {
+      cpus.push_back(core);
+      cpus.push_back(core + 16);
+    }
+    numa.push_back({{"id", id}, {"cpus", cpus}, {"threadsPerCore", 2}, {"reservedCpus", {4 * id}}});
+  }
+  return {{"numa", numa},
+          {"cpuPolicy", "static"},
+          {"cpuOptions", {{"full-pcpus-only", "true"}, {"distribute-cpus-across-numa", "true"}}},
+          {"steps", Json::array()}};
+}
+
+TEST(AnswerCase, ASearchThatNeverEndsIsUnsupported) {
+  Json replayed = WithEndlessSearch();
+  replayed["steps"] = {AdmitStep("many", {{"cpu", "22"}, {"memory", "1Gi"}}),
+                       AdmitStep("few", {{"cpu", "2"}, {"memory", "1Gi"}})};
+  const Json steps = Ask(replayed)["steps"];
+  EXPECT_EQ(steps[0], Json::parse(R"({"pod": "many", "admitted": null, "unsupported": true,
+                                      "endless": true})"));
+  EXPECT_EQ(steps[1]["settling"], true);
+}
+
+TEST(AnswerCase, APodThatIsNotMirroredIsUnsupported) {
+  Json replayed = Base();
+  replayed["featureGates"] = {{"PodLevelResourceManagers", true}};
+  replayed["kubeletVersion"] = "v1.36.3";
+  replayed["steps"] = {AdmitStep("p", {{"gpu", "1"}})};
+  replayed["steps"][0]["admit"]["resources"] = {{"limits", {{"cpu", "1"}}}};
+  const Json answer = Ask(replayed);
+  EXPECT_THAT(answer["error"].get<std::string>(), HasSubstr("cannot be judged"));
+  EXPECT_EQ(answer["unsupported"], true);
+}
+
 }  // namespace
 }  // namespace numafit::cli

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,22 +14,7 @@ func (m *maker) guest(name string) *form.Pod {
 	p := &form.Pod{Name: name}
 	apps := pick(m, weighted[int]{66, 1}, weighted[int]{25, 2}, weighted[int]{9, 3})
 	base := m.share(apps)
-	if m.chance(24) {
-		for i := range 1 + m.IntN(2) {
-			c := form.Container{Name: fmt.Sprintf("i%d", i), Resources: form.Resources{Limits: m.nearShare(base, apps)}}
-			if m.chance(40) {
-				c.RestartPolicy = "Always"
-			}
-			p.InitContainers = append(p.InitContainers, c)
-		}
-	}
-	for i := range apps {
-		limits := base
-		if i > 0 {
-			limits = m.nearShare(base, apps)
-		}
-		p.Containers = append(p.Containers, form.Container{Name: fmt.Sprintf("c%d", i), Resources: form.Resources{Limits: maps.Clone(limits)}})
-	}
+	m.containers(p, m.chance(24), apps, base, func() map[string]string { return m.nearShare(base, apps) })
 	if m.chance(14) {
 		m.lessThanGuaranteed(p)
 	}

@@ -57,6 +57,8 @@ func (m *maker) all() *form.Case {
 	}
 	if g.cpu {
 		m.cpuManager()
+	} else if m.chance(0.5) { // a kubelet does not start
+		m.c.CPUOptions = map[string]string{oneOf(m, cpuOptions...): "true"}
 	}
 	if g.memory || m.chance(10) {
 		m.memories(sizes)
@@ -155,11 +157,12 @@ func (m *maker) processors() {
 // number gives threads their ids and cores their sockets and caches.
 func (m *maker) number(cores map[int]int, total int) {
 	g := m.managers
-	split := g.smt > 1 && m.chance(50)        // siblings far apart, as Linux numbers them
-	perSocket := oneOf(m, 1, 1, 1, 2, 2, 4)   // NUMA nodes
-	perNode := m.chance(6)                    // several sockets in a NUMA node
-	perCache := oneOf(m, 0, 0, 0, 1, 2, 3, 4) // cores
-	lame := m.chance(4)                       // a core with a thread less
+	split := g.smt > 1 && m.chance(50)                            // siblings far apart, as Linux numbers them
+	perSocket := oneOf(m, 1, 1, 1, 2, 2, 4)                       // NUMA nodes
+	perNode := m.chance(6)                                        // several sockets in a NUMA node
+	perCache := oneOf(m, 0, 0, 0, 1, 2, 3, 4)                     // cores
+	lame := m.chance(4)                                           // a core with a thread less
+	shift := pick(m, weighted[int]{97, 0}, weighted[int]{3, 250}) // ids of a machine with hundreds of CPUs
 	order := m.coreOrder(cores)
 	for i := range m.c.NUMA {
 		n := &m.c.NUMA[i]
@@ -170,9 +173,9 @@ func (m *maker) number(cores map[int]int, total int) {
 			core := form.Core{Socket: n.Socket}
 			for t := range g.smt {
 				if split {
-					core.Threads = append(core.Threads, c+t*total)
+					core.Threads = append(core.Threads, shift+c+t*total)
 				} else {
-					core.Threads = append(core.Threads, c*g.smt+t)
+					core.Threads = append(core.Threads, shift+c*g.smt+t)
 				}
 			}
 			if perNode {

@@ -134,22 +134,7 @@ func (m *maker) pod(name string, small bool) *form.Pod {
 	p := &form.Pod{Name: name}
 	apps := pick(m, weighted[int]{66, 1}, weighted[int]{26, 2}, weighted[int]{8, 3})
 	base := m.demand(small)
-	if m.chance(22) || (m.leftovers && m.chance(60)) {
-		for i := range 1 + m.IntN(2) {
-			c := form.Container{Name: fmt.Sprintf("i%d", i), Resources: form.Resources{Limits: m.near(base, small)}}
-			if m.chance(40) {
-				c.RestartPolicy = "Always"
-			}
-			p.InitContainers = append(p.InitContainers, c)
-		}
-	}
-	for i := range apps {
-		limits := base
-		if i > 0 {
-			limits = m.near(base, small)
-		}
-		p.Containers = append(p.Containers, form.Container{Name: fmt.Sprintf("c%d", i), Resources: form.Resources{Limits: limits}})
-	}
+	m.containers(p, m.chance(22) || (m.leftovers && m.chance(60)), apps, base, func() map[string]string { return m.near(base, small) })
 	switch { // what has no say in devices
 	case m.chance(1):
 		p.Resources = &form.Resources{Limits: map[string]string{"cpu": "4"}}
@@ -157,6 +142,27 @@ func (m *maker) pod(name string, small bool) *form.Pod {
 		p.Containers[0].Resources.Requests = map[string]string{names[0]: "1"}
 	}
 	return p
+}
+
+// containers: perhaps init containers and sidecars, then app containers, the
+// first of which asks for base and the others for something near it.
+func (m *maker) containers(p *form.Pod, inits bool, apps int, base map[string]string, near func() map[string]string) {
+	if inits {
+		for i := range 1 + m.IntN(2) {
+			c := form.Container{Name: fmt.Sprintf("i%d", i), Resources: form.Resources{Limits: near()}}
+			if m.chance(40) {
+				c.RestartPolicy = "Always"
+			}
+			p.InitContainers = append(p.InitContainers, c)
+		}
+	}
+	for i := range apps {
+		limits := maps.Clone(base)
+		if i > 0 {
+			limits = near()
+		}
+		p.Containers = append(p.Containers, form.Container{Name: fmt.Sprintf("c%d", i), Resources: form.Resources{Limits: limits}})
+	}
 }
 
 // near is a demand like the other one, or one more, one less, or another.

@@ -17,17 +17,28 @@ type claim struct {
 	Steps []stepClaim     `json:"steps,omitempty"`
 	Error string          `json:"error,omitempty"`
 
+	Unsupported bool `json:"unsupported,omitempty"` // beside error: not what a kubelet would say
+
 	line []byte // as it came
 }
 
+// unsupported is true when the mirror cannot say what the kubelet does: it
+// does something that is not mirrored, or searches for minutes or for ever.
+func (c *claim) unsupported() bool {
+	return c.Unsupported || slices.ContainsFunc(c.Steps, func(s stepClaim) bool { return s.Unsupported })
+}
+
 type stepClaim struct {
-	Pod        string           `json:"pod,omitempty"`
-	Admitted   *bool            `json:"admitted"`
-	Reason     string           `json:"reason,omitempty"`
-	Reasons    []string         `json:"reasons,omitempty"`
-	Settling   bool             `json:"settling,omitempty"`
-	Containers []containerClaim `json:"containers,omitempty"`
-	Left       *[]form.Holding  `json:"left,omitempty"`
+	Pod      string   `json:"pod,omitempty"`
+	Admitted *bool    `json:"admitted"`
+	Reason   string   `json:"reason,omitempty"`
+	Reasons  []string `json:"reasons,omitempty"`
+	Settling bool     `json:"settling,omitempty"`
+	// The kubelet would search for minutes, or (Endless) for ever.
+	Unsupported bool             `json:"unsupported,omitempty"`
+	Endless     bool             `json:"endless,omitempty"`
+	Containers  []containerClaim `json:"containers,omitempty"`
+	Left        *[]form.Holding  `json:"left,omitempty"`
 
 	Restarted  *bool       `json:"restarted,omitempty"`
 	Readmitted []stepClaim `json:"readmitted,omitempty"`

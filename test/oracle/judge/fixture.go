@@ -21,6 +21,8 @@ type Fixture struct {
 	Note       string                 `json:"note"`
 	Case       *form.Case             `json:"case"`
 	Kubernetes map[string]form.Answer `json:"kubernetes"`
+	// Kubelets that were never heard of again: the mirror has to foretell it.
+	Unsupported []string `json:"unsupported,omitempty"`
 }
 
 func store(dir string, d *disagreement) (string, error) {
@@ -62,7 +64,11 @@ func (f *Fixture) text() []byte {
 		}
 		fmt.Fprintf(&out, "\n  %q: %s", minor, line(f.Kubernetes[minor]))
 	}
-	out.WriteString("}}\n")
+	out.WriteString("}")
+	if len(f.Unsupported) > 0 {
+		fmt.Fprintf(&out, ",\n \"unsupported\": %s", line(f.Unsupported))
+	}
+	out.WriteString("}\n")
 	return out.Bytes()
 }
 
@@ -111,6 +117,9 @@ func CheckFixtures(command, dir string, managers bool) (Tally, error) {
 		for _, minor := range sorted(f.Kubernetes) {
 			m.checkFixture(path, f.Case, minor, f.Kubernetes[minor], &t)
 		}
+		for _, minor := range f.Unsupported {
+			m.checkUnsupported(path, f.Case, minor, &t)
+		}
 		if _, listed := f.Kubernetes[kubelet.Minor]; listed {
 			bare := f.Case.WithObserved(nil)
 			bare.KubeletVersion = generate.Versions[kubelet.Minor]
@@ -118,6 +127,17 @@ func CheckFixtures(command, dir string, managers bool) (Tally, error) {
 		}
 	}
 	return t, nil
+}
+
+func (m *mirror) checkUnsupported(path string, c *form.Case, minor string, t *Tally) {
+	again := *c.WithObserved(nil)
+	again.KubeletVersion = generate.Versions[minor]
+	t.Cases++
+	t.NotRun++
+	if claim := m.ask(&again)[0]; !claim.unsupported() {
+		t.Disagreements++
+		fmt.Printf("%s, Kubernetes %s: the kubelet would not come back, the mirror does not say so\ncase    %s", path, minor, form.Line(again))
+	}
 }
 
 func (m *mirror) checkFixture(path string, c *form.Case, minor string, real form.Answer, t *Tally) {

@@ -14,6 +14,7 @@ type Tally struct {
 	Cases, Admissions, Admitted int
 	Refused                     map[string]int
 
+	NotRun    int // cases from which the kubelet would not come back, as the mirror foretells
 	Errors    int // cases that neither side starts
 	Asked     int // admissions that the mirror was asked about
 	Null      int // verdicts that depend on a random pick
@@ -96,6 +97,7 @@ func (t *Tally) add(o *Tally) {
 		}
 		t.Refused[r] += n
 	}
+	t.NotRun += o.NotRun
 	t.Errors += o.Errors
 	t.Asked += o.Asked
 	t.Null += o.Null
@@ -129,15 +131,21 @@ func (t *Tally) Line(took time.Duration) string {
 	if t.States != (foretold{}) {
 		managers = fmt.Sprintf(", CPUs %s, memory %s, states %s, %d restarts", t.CPUs, t.Memory, t.States, t.Restarts)
 	}
-	return fmt.Sprintf("%d cases, %d admissions: %d admitted, %s; mirror: %d asked, %d null (sampled: %d proven, %d not), %d settling, devices foretold %d of %d%s, %d cases refused at start; %.0f s, %.0f cases/s; %d disagreements",
+	notRun := ""
+	if t.NotRun > 0 {
+		notRun = fmt.Sprintf(", %d not run because the kubelet would not come back", t.NotRun)
+	}
+	return fmt.Sprintf("%d cases, %d admissions: %d admitted, %s; mirror: %d asked, %d null (sampled: %d proven, %d not), %d settling, devices foretold %d of %d%s, %d cases refused at start%s; %.0f s, %.0f cases/s; %d disagreements",
 		t.Cases, t.Admissions, t.Admitted, strings.Join(refused, ", "), t.Asked, t.Null, t.Proven, t.Unproven, t.Settling,
-		t.Claimed, t.Claimed+t.Unclaimed, managers, t.Errors, took.Seconds(), float64(t.Cases)/max(took.Seconds(), 0.001), t.Disagreements)
+		t.Claimed, t.Claimed+t.Unclaimed, managers, t.Errors, notRun, took.Seconds(), float64(t.Cases)/max(took.Seconds(), 0.001), t.Disagreements)
 }
 
 // Weak says in what the mirror claims too little: one that leaves everything
 // open would never disagree. The bounds are far above what is needed.
 func (t *Tally) Weak() string {
 	switch {
+	case t.NotRun > 10 && t.NotRun > t.Cases/200:
+		return fmt.Sprintf("%d of %d cases are called unsupported", t.NotRun, t.Cases)
 	case t.Asked < 1000:
 		return ""
 	case t.Null > t.Asked/50:

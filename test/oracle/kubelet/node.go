@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
@@ -48,6 +49,7 @@ type node struct {
 	started map[string]bool
 	shuffle *rand.Rand
 	sockets int
+	took    func(time.Duration) // may be nil
 
 	c            *form.Case
 	machine      *machineInfo

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -18,7 +19,9 @@ import (
 // Run plays the case on a fresh node. With shuffle, what the kubelet picks at
 // random is more random than Go's small maps make it. A step's `observed` is
 // what the node goes on from; the answer is still what really happened.
-func Run(c *form.Case, shuffle *rand.Rand) (answer form.Answer) {
+func Run(c *form.Case, shuffle *rand.Rand) form.Answer { return runTimed(c, shuffle, nil) }
+
+func runTimed(c *form.Case, shuffle *rand.Rand, took func(time.Duration)) (answer form.Answer) {
 	answer.ID = c.ID
 	defer func() {
 		if p := recover(); p != nil {
@@ -53,6 +56,7 @@ func Run(c *form.Case, shuffle *rand.Rand) (answer form.Answer) {
 		answer.Error = err.Error()
 		return answer
 	}
+	n.took = took
 	for i := range c.Steps {
 		step, err := n.survive(i, &c.Steps[i])
 		if err != nil {
@@ -145,7 +149,11 @@ func (n *node) admit(i int, p *form.Pod, observed *form.StepAnswer) (form.StepAn
 // ask is topology admission, and what the Pod then has.
 func (n *node) ask(a *admitted) form.StepAnswer {
 	n.active[a.of.Name] = a
+	start := time.Now()
 	result := admit(n.topology, a.pod)
+	if n.took != nil {
+		n.took(time.Since(start))
+	}
 	answer := form.StepAnswer{Pod: a.of.Name, Admitted: &result.Admit}
 	if result.Admit {
 		answer.Containers = n.containers(a.of, string(a.pod.UID))
