@@ -38,6 +38,7 @@ case "$command" in
     shift
     build_programs
     build_numafit
+    [[ -n ${NUMAFIT_KUBE_PROBE:-} ]] || build release kube_probe >&2
     cd "$ROOT/test/lab"
     # One package at a time: each test starts a whole cluster.
     exec go test -count=1 -p 1 -timeout 25m "$@" ./...

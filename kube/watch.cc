@@ -61,6 +61,13 @@ bool IsGone(const absl::Status& status) {
   return absl::IsOutOfRange(status);
 }
 
+// Whether a refusal may be about the resource version. An API server that has just started knows no
+// roles yet (403) and sends clients away (429) for a while: no reason to read everything again.
+bool MayBeTheVersion(const absl::Status& status) {
+  return !absl::IsUnauthenticated(status) && !absl::IsPermissionDenied(status) &&
+         !absl::IsResourceExhausted(status);
+}
+
 // One list + watch, on a thread of its own:
 //   list all pages -> on_list -> watch from the list's resource version -> events …
 // and from there, when a stream ends: in good order or cut: watch again from the last version seen;
@@ -114,7 +121,8 @@ class ListWatch : public Watch {
         refusals = 0;
       } else {
         Report(status);
-        refusals = refused_ || absl::IsDataLoss(status) ? refusals + 1 : 0;
+        refusals =
+            (refused_ && MayBeTheVersion(status)) || absl::IsDataLoss(status) ? refusals + 1 : 0;
         if (refusals >= kRefusalsBeforeList) need_list = true;
       }
       if (progress_) {

@@ -428,5 +428,22 @@ TEST(WatchTlsTest, WatchesOverTls) {
   EXPECT_LT(TimeToStop(watch), kAtOnce);
 }
 
+TEST_F(WatchTest, ARefusalThatIsNotAboutTheVersionNeedsNoList) {
+  server_.PutPod(MakePod("a"));
+  Start();
+  ASSERT_TRUE(recorder_.WaitFor("list a"));
+  for (const int code : {403, 429, 401}) {
+    WaitForStream();
+    const int before = server_.CountRequests("GET", "watch=true");
+    // 401 is asked again with a fresh token only where there is a token file.
+    server_.FailNext(5, code, true);
+    server_.CutStreams(Cut::kClean);
+    while (server_.CountRequests("GET", "watch=true") < before + 6) std::this_thread::yield();
+  }
+  server_.PutPod(MakePod("b"));
+  ASSERT_TRUE(recorder_.WaitFor("put b"));
+  EXPECT_EQ(server_.CountRequests("GET", "limit="), 1);
+}
+
 }  // namespace
 }  // namespace numafit::kube

@@ -29,6 +29,14 @@ const (
 // applyManifests installs deploy/manifests as a person does.
 func applyManifests(t *testing.T, lab *cluster.Cluster) {
 	t.Helper()
+	// The lab gives its own extender, which is a user, rights under the name that the manifests use.
+	roles := lab.Client.RbacV1()
+	if err := roles.ClusterRoleBindings().Delete(t.Context(), "numafit-extender", meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := roles.ClusterRoles().Delete(t.Context(), "numafit-extender", meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	kubectl := exec.Command(cluster.Program(lab.Root, "kubectl"), "--kubeconfig", lab.Kubeconfig(),
 		"apply", "-f", filepath.Join(lab.Root, "deploy", "manifests"))
 	output, err := kubectl.CombinedOutput()
@@ -169,34 +177,24 @@ func follow(t *testing.T, lab *cluster.Cluster, kubeconfig, verb string) *follow
 	return f
 }
 
-// await waits for a line that starts with the given text, and returns it.
-func (f *follower) await(t *testing.T, start string) string {
+// await waits for a line that starts with one of the given texts, and returns it.
+func (f *follower) await(t *testing.T, starts ...string) string {
 	t.Helper()
 	found := ""
-	eventually(t, 30*time.Second, "a line "+start, func() string {
+	eventually(t, 30*time.Second, "a line "+strings.Join(starts, " or "), func() string {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, line := range f.lines {
-			if strings.HasPrefix(line, start) {
-				found = line
-				return ""
+			for _, start := range starts {
+				if strings.HasPrefix(line, start) {
+					found = line
+					return ""
+				}
 			}
 		}
-		return strings.Join(f.lines, "\n")
+		return "lines so far:\n" + strings.Join(f.lines, "\n")
 	})
 	return found
-}
-
-func (f *follower) count(start string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := 0
-	for _, line := range f.lines {
-		if strings.HasPrefix(line, start) {
-			n++
-		}
-	}
-	return n
 }
 
 // postJSON posts and returns the answer's body.
