@@ -20,8 +20,8 @@ build_programs() {
 }
 
 build_numafit() {
-  [[ -n ${NUMAFIT_EXTENDER:-} && -n ${NUMAFIT:-} ]] && return 0
-  build release numafit numafit-extender >&2
+  [[ -n ${NUMAFIT_EXTENDER:-} && -n ${NUMAFIT:-} && -n ${NUMAFIT_AGENT:-} ]] && return 0
+  build release numafit numafit-extender numafit-agent >&2
 }
 
 command=${1:-help}

@@ -22,6 +22,19 @@ const ReadAddress = "127.0.0.1:8889"
 // StartExtender starts numafit-extender at the address that scheduler-config/trial.yaml names, and
 // waits until it is ready (all its lists are read). An extender that runs already is stopped first.
 func (c *Cluster) StartExtender(ctx context.Context, arguments ...string) error {
+	return c.startExtender(ctx, append([]string{
+		"--fleet", c.Fleet.Path, "--kubeconfig", c.kubeconfigOf("extender"),
+	}, arguments...))
+}
+
+// StartExtenderOfReports is StartExtender with an inventory from NodeReports, as the user of kubeconfig.
+func (c *Cluster) StartExtenderOfReports(ctx context.Context, kubeconfig string, arguments ...string) error {
+	return c.startExtender(ctx, append([]string{
+		"--inventory", "reports", "--kubeconfig", kubeconfig,
+	}, arguments...))
+}
+
+func (c *Cluster) startExtender(ctx context.Context, arguments []string) error {
 	c.StopExtender()
 	program, err := fleet.FindExtender(c.Root)
 	if err != nil {
@@ -35,8 +48,7 @@ func (c *Cluster) StartExtender(ctx context.Context, arguments ...string) error 
 	child, err := children.Start(children.Spec{
 		Name: "numafit-extender", Path: program, Log: c.LogFile("extender"),
 		Args: append([]string{
-			"--fleet", c.Fleet.Path, "--kubeconfig", c.kubeconfigOf("extender"), "--listen", address,
-			"--read-listen", ReadAddress,
+			"--listen", address, "--read-listen", ReadAddress,
 		}, arguments...),
 	})
 	if err != nil {

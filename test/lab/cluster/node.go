@@ -34,6 +34,7 @@ type Node struct {
 
 	mu      sync.Mutex
 	kubelet *children.Child
+	agent   *children.Child // nil: none was started
 }
 
 // Node finds a node by name; nil when there is none.
@@ -121,6 +122,7 @@ func (n *Node) start() error {
 }
 
 func (n *Node) stop() {
+	n.StopAgent()
 	n.StopKubelet()
 	for _, plugin := range n.plugins {
 		plugin.Stop()

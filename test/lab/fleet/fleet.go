@@ -182,6 +182,11 @@ func FindExtender(root string) (string, error) {
 	return findProgram(root, "NUMAFIT_EXTENDER", "numafit-extender")
 }
 
+// FindAgent finds the built node agent below the repository, NUMAFIT_AGENT first.
+func FindAgent(root string) (string, error) {
+	return findProgram(root, "NUMAFIT_AGENT", "numafit-agent")
+}
+
 func findProgram(root, variable, name string) (string, error) {
 	path := os.Getenv(variable)
 	if path == "" {

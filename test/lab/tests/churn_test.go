@@ -27,6 +27,13 @@ import (
 func TestPodsComeAndGo(t *testing.T) {
 	lab := startLab(t, cluster.Options{})
 	startNumafit(t, lab)
+	comeAndGo(t, lab, 12)
+}
+
+// comeAndGo makes so many waves of Pods, and checks that no kubelet refuses one and that none that could
+// run waits in the end.
+func comeAndGo(t *testing.T, lab *cluster.Cluster, waves int) {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("NUMAFIT_LAB_SEED"); text != "" {
 		given, err := strconv.ParseUint(text, 10, 64)
@@ -38,7 +45,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	t.Logf("NUMAFIT_LAB_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	refusals := watchRefusals(t, lab)
-	for wave := range 12 {
+	for wave := range waves {
 		for i := range 8 {
 			pod := newPod(fmt.Sprintf("wave-%02d-%d", wave, i), randomDemand(random))
 			if random.IntN(4) == 0 {
