@@ -134,45 +134,74 @@ bool SaysPossible(const NodeState& state, const policy::Usage& usage, bool someo
   });
 }
 
+// One life of a node: a kubelet, and what is known of it.
+struct Scene {
+  Scene(const test::Machine& machine, unsigned seed)
+      : random(seed),
+        topology(test::Make(machine)),
+        states(topology, {}),
+        kubelet(topology, random) {}
+
+  void Bind(std::shared_ptr<const policy::Demand> demand) {
+    kubelet.Bind(states.AddWaiting(demand), demand);
+  }
+  void HearAll() {
+    while (kubelet.Tell(states)) {
+    }
+  }
+
+  std::mt19937 random;
+  std::shared_ptr<const policy::Topology> topology;
+  PossibleStates states;
+  SimulatedKubelet kubelet;
+};
+
+// Lives of 60 steps each, one for each seed; returns how many Pods were refused in all. After every
+// step that returns true the truth must be among the possible states; `judged` counts where these
+// say more than "cannot tell".
+template <typename Step>
+int Live(const test::Machine& machine, unsigned seeds, int& judged, Step&& step) {
+  int refused = 0;
+  for (unsigned seed = 0; seed < seeds; ++seed) {
+    Scene scene(machine, seed);
+    for (int i = 0; i < 60; ++i) {
+      SCOPED_TRACE(testing::Message() << machine.name << ", seed " << seed << ", step " << i);
+      if (!step(scene)) continue;
+      const NodeState state = scene.states.Describe();
+      EXPECT_FALSE(state.knowledge.usages.empty());
+      EXPECT_TRUE(SaysPossible(state, scene.kubelet.usage(), scene.kubelet.waiting() > 0));
+      if (testing::Test::HasFailure()) return refused;
+      if (!state.knowledge.settling) ++judged;
+    }
+    refused += scene.kubelet.refused();
+  }
+  return refused;
+}
+
 class AnyMachine : public ::testing::TestWithParam<test::Machine> {};
 
 // Whoever binds Pods, whatever the kubelet makes of them: the truth is among what is possible.
 TEST_P(AnyMachine, TheTruthIsAlwaysAmongThePossibleStates) {
   int judged = 0;
-  int refused = 0;
-  for (unsigned seed = 0; seed < 60; ++seed) {
-    std::mt19937 random(seed);
-    const auto topology = test::Make(GetParam());
-    PossibleStates states(topology, {});
-    SimulatedKubelet kubelet(topology, random);
-    for (int step = 0; step < 60; ++step) {
-      switch (random() % 5) {
-        case 0:
-        case 1: {
-          const auto demand = test::RandomDemand(random);
-          kubelet.Bind(states.AddWaiting(demand), demand);
-          break;
-        }
-        case 2:
-          kubelet.AdmitOne();
-          break;
-        case 3:
-          if (random() % 2 == 0) kubelet.FinishOne();
-          break;
-        default:
-          kubelet.Tell(states);
-      }
-      if (random() % 4 != 0) continue;
-      while (kubelet.Tell(states)) {
-      }
-      const NodeState state = states.Describe();
-      ASSERT_FALSE(state.knowledge.usages.empty());
-      ASSERT_TRUE(SaysPossible(state, kubelet.usage(), kubelet.waiting() > 0))
-          << GetParam().name << ", seed " << seed << ", step " << step;
-      if (!state.knowledge.settling) ++judged;
+  const int refused = Live(GetParam(), 60, judged, [](Scene& scene) {
+    switch (scene.random() % 5) {
+      case 0:
+      case 1:
+        scene.Bind(test::RandomDemand(scene.random));
+        break;
+      case 2:
+        scene.kubelet.AdmitOne();
+        break;
+      case 3:
+        if (scene.random() % 2 == 0) scene.kubelet.FinishOne();
+        break;
+      default:
+        scene.kubelet.Tell(scene.states);
     }
-    refused += kubelet.refused();
-  }
+    if (scene.random() % 4 != 0) return false;
+    scene.HearAll();
+    return true;
+  });
   // The test would mean little if the answer were always "cannot tell" or nothing ever clashed.
   EXPECT_GT(judged, 200);
   EXPECT_GT(refused, 10);
@@ -182,44 +211,33 @@ TEST_P(AnyMachine, TheTruthIsAlwaysAmongThePossibleStates) {
 TEST_P(AnyMachine, TheTruthIsPossibleWhilePodsAreBeingDeleted) {
   int judged = 0;
   int left_unheard = 0;
-  for (unsigned seed = 0; seed < 60; ++seed) {
-    std::mt19937 random(seed);
-    const auto topology = test::Make(GetParam());
-    PossibleStates states(topology, {});
-    SimulatedKubelet kubelet(topology, random);
-    for (int step = 0; step < 60; ++step) {
-      switch (random() % 6) {
-        case 0: {
-          const auto demand = test::RandomDemand(random);
-          kubelet.Bind(states.AddWaiting(demand), demand);
-          break;
-        }
-        case 1:
-        case 2:
-          kubelet.AdmitOne();
-          break;
-        case 3:
-          kubelet.DeleteOne(states);
-          break;
-        case 4:
-          kubelet.LeaveOne();
-          break;
-        default:
-          kubelet.TellWhoIsGone(states);
-      }
-      while (kubelet.Tell(states)) {
-      }
-      const NodeState state = states.Describe();
-      // A kubelet that does not enforce counts; there the devices count as held until the news.
-      if (kubelet.unheard() > 0 && !policy::Enforces(topology->kubelet().policy)) continue;
-      ASSERT_TRUE(SaysPossible(state, kubelet.usage(), kubelet.waiting() > 0))
-          << GetParam().name << ", seed " << seed << ", step " << step;
-      if (!state.knowledge.settling) ++judged;
-      if (kubelet.unheard() > 0 && !state.knowledge.settling) ++left_unheard;
+  const bool enforces = policy::Enforces(GetParam().policy);
+  Live(GetParam(), 60, judged, [&](Scene& scene) {
+    switch (scene.random() % 6) {
+      case 0:
+        scene.Bind(test::RandomDemand(scene.random));
+        break;
+      case 1:
+      case 2:
+        scene.kubelet.AdmitOne();
+        break;
+      case 3:
+        scene.kubelet.DeleteOne(scene.states);
+        break;
+      case 4:
+        scene.kubelet.LeaveOne();
+        break;
+      default:
+        scene.kubelet.TellWhoIsGone(scene.states);
     }
-  }
+    scene.HearAll();
+    if (scene.kubelet.unheard() == 0) return true;
+    if (!scene.states.Describe().knowledge.settling) ++left_unheard;
+    // A kubelet that does not enforce counts; there the devices count as held until the news.
+    return enforces;
+  });
   EXPECT_GT(judged, 200);
-  if (policy::Enforces(GetParam().policy)) {
+  if (enforces) {
     EXPECT_GT(left_unheard, 50);
   }
 }
@@ -232,48 +250,38 @@ TEST_P(AnyMachineWithManagers, WhatFitsIsAdmitted) {
   int judged = 0;
   int let_in = 0;
   int kept_out = 0;
-  for (unsigned seed = 0; seed < 40; ++seed) {
-    std::mt19937 random(seed);
-    const auto topology = test::Make(GetParam());
-    PossibleStates states(topology, {});
-    SimulatedKubelet kubelet(topology, random);
-    for (int step = 0; step < 60; ++step) {
-      switch (random() % 6) {
-        case 0:
-        case 1: {
-          const auto demand = test::RandomDemandWithCpus(random);
-          const bool fits = JudgeOnNode(states.Describe(), *demand, nullptr).fits();
-          (fits ? let_in : kept_out) += 1;
-          if (fits && kubelet.waiting() == 0 && kubelet.unheard() == 0) {
-            EXPECT_EQ(policy::Admit(*topology, kubelet.usage(), *demand).verdict(),
-                      policy::Verdict::kAdmitted)
-                << GetParam().name << ", seed " << seed << ", step " << step;
-          }
-          // Others bind whatever they want.
-          if (fits || random() % 8 == 0) kubelet.Bind(states.AddWaiting(demand), demand);
-          break;
+  Live(GetParam(), 40, judged, [&](Scene& scene) {
+    SimulatedKubelet& kubelet = scene.kubelet;
+    switch (scene.random() % 6) {
+      case 0:
+      case 1: {
+        const auto demand = test::RandomDemandWithCpus(scene.random);
+        const bool fits = JudgeOnNode(scene.states.Describe(), *demand, nullptr).fits();
+        (fits ? let_in : kept_out) += 1;
+        if (fits && kubelet.waiting() == 0 && kubelet.unheard() == 0) {
+          EXPECT_EQ(policy::Admit(*scene.topology, kubelet.usage(), *demand).verdict(),
+                    policy::Verdict::kAdmitted);
         }
-        case 2:
-          kubelet.AdmitOne();
-          break;
-        case 3:
-          if (random() % 2 == 0) kubelet.FinishOne();
-          break;
-        case 4:
-          if (random() % 2 == 0) kubelet.DeleteOne(states);
-          break;
-        default:
-          kubelet.LeaveOne();
-          kubelet.TellWhoIsGone(states);
+        // Others bind whatever they want.
+        if (fits || scene.random() % 8 == 0) scene.Bind(demand);
+        break;
       }
-      while (kubelet.Tell(states)) {
-      }
-      const NodeState state = states.Describe();
-      ASSERT_TRUE(SaysPossible(state, kubelet.usage(), kubelet.waiting() > 0))
-          << GetParam().name << ", seed " << seed << ", step " << step;
-      if (!state.knowledge.settling) ++judged;
+      case 2:
+        kubelet.AdmitOne();
+        break;
+      case 3:
+        if (scene.random() % 2 == 0) kubelet.FinishOne();
+        break;
+      case 4:
+        if (scene.random() % 2 == 0) kubelet.DeleteOne(scene.states);
+        break;
+      default:
+        kubelet.LeaveOne();
+        kubelet.TellWhoIsGone(scene.states);
     }
-  }
+    scene.HearAll();
+    return true;
+  });
   EXPECT_GT(judged, 200);
   EXPECT_GT(let_in, 50);
   EXPECT_GT(kept_out, 50);
