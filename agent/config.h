@@ -24,6 +24,9 @@ struct AgentConfig {
   std::string kubelet;   // "/var/lib/kubelet"
   std::string pod_logs;  // "/var/log/pods"
 
+  // The API server's credentials; empty: the Pod's own account.
+  std::string kubeconfig;
+
   // Of the kubelet, for configz; empty: files and command line only.
   std::string kubelet_url;
   std::string kubelet_ca_file;

@@ -8,16 +8,19 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "agent/api_server_sink.h"
 #include "agent/collector.h"
 #include "agent/config.h"
 #include "agent/publisher.h"
 #include "agent/report_loop.h"
 #include "agent/report_sink.h"
 #include "agent/report_yaml.h"
+#include "kube/client.h"
 
 namespace {
 
@@ -58,7 +61,8 @@ int PrintOnce(const AgentConfig& config) {
   return code;
 }
 
-int PrintChanges(const AgentConfig& config) {
+// Follows the node until SIGTERM.
+int Follow(const AgentConfig& config, numafit::agent::ReportSink& sink) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -68,7 +72,6 @@ int PrintChanges(const AgentConfig& config) {
   const int stop_fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (stop_fd < 0) return Fail("no signalfd");
   Collector collector(config, [] { return absl::Now(); });
-  numafit::agent::PrintSink sink;
   numafit::agent::Publisher publisher(
       sink, NodeName(config), [] { return absl::Now(); },
       [](const absl::Status& status) {
@@ -78,6 +81,24 @@ int PrintChanges(const AgentConfig& config) {
   numafit::agent::RunReports(config, collector, publisher, stop_fd);
   ::close(stop_fd);
   return 0;
+}
+
+int PrintChanges(const AgentConfig& config) {
+  numafit::agent::PrintSink sink;
+  return Follow(config, sink);
+}
+
+int PublishChanges(const AgentConfig& config) {
+  namespace kube = numafit::kube;
+  absl::StatusOr<kube::Credentials> credentials = config.kubeconfig.empty()
+                                                      ? kube::InClusterCredentials()
+                                                      : kube::LoadKubeconfig(config.kubeconfig);
+  if (!credentials.ok()) return Fail(std::string(credentials.status().message()));
+  absl::StatusOr<std::unique_ptr<kube::Client>> client =
+      kube::Client::Create(*std::move(credentials), {.max_connections = 1});
+  if (!client.ok()) return Fail(std::string(client.status().message()));
+  numafit::agent::ApiServerSink sink(**client);
+  return Follow(config, sink);
 }
 
 int Run(const std::vector<std::string>& words) {
@@ -91,7 +112,7 @@ int Run(const std::vector<std::string>& words) {
     fmt::print("numafit-agent {}\n", NUMAFIT_VERSION);
     return 0;
   }
-  if (!line->print) return Fail("nowhere to publish to; --print writes to standard output");
+  if (!line->print) return PublishChanges(line->config);
   return line->watch ? PrintChanges(line->config) : PrintOnce(line->config);
 }
 

@@ -46,6 +46,8 @@ absl::Status Publisher::Attempt() {
   absl::Status status = sink_.Publish(node_, *waiting_);
   // A lost answer may hide that it arrived: the number is used up either way.
   generation_ = next;
+  // Somebody else has written a report with this number or a higher one.
+  if (absl::IsAborted(status)) generation_.reset();
   return status;
 }
 
