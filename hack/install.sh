@@ -9,7 +9,7 @@ packages=(
   # libraries (docs/dependencies.md says what each is for)
   libcpp-httplib-dev libssl-dev zlib1g-dev libbrotli-dev
   libsimdjson-dev nlohmann-json3-dev libyaml-cpp-dev
-  libabsl-dev libprotobuf-dev protobuf-compiler
+  libabsl-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc
   libspdlog-dev libfmt-dev prometheus-cpp-dev libcurl4-openssl-dev
 )
 test_packages=(

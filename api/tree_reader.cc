@@ -1,4 +1,4 @@
-#include "cache/tree_reader.h"
+#include "api/tree_reader.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 
 #include "api/quantity.h"
 
-namespace numafit::cache {
+namespace numafit::api {
 namespace {
 
 bool ParseInt(std::string_view text, std::int64_t& value) {
@@ -96,7 +96,7 @@ std::int64_t TreeReader::Int(std::int64_t min, std::int64_t max, std::int64_t fa
 
 std::int64_t TreeReader::Units(std::int64_t fallback) const {
   if (!Expect(YamlTree::Kind::kScalar)) return fallback;
-  const absl::StatusOr<api::Quantity> quantity = api::Quantity::Parse(tree_->scalar);
+  const absl::StatusOr<Quantity> quantity = Quantity::Parse(tree_->scalar);
   if (quantity.ok() && quantity->milli() > 0) return quantity->value();
   Fail(fmt::format("is \"{}\", expected an amount like 512Gi", tree_->scalar));
   return fallback;
@@ -121,10 +121,10 @@ std::vector<std::string> TreeReader::Texts() const {
   return values;
 }
 
-api::StringMap TreeReader::TextMap() const {
-  api::StringMap map;
+StringMap TreeReader::TextMap() const {
+  StringMap map;
   ForEachField([&](const std::string& key, const TreeReader& value) { map[key] = value.Text(); });
   return map;
 }
 
-}  // namespace numafit::cache
+}  // namespace numafit::api

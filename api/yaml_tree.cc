@@ -1,4 +1,4 @@
-#include "cache/yaml_tree.h"
+#include "api/yaml_tree.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 
-namespace numafit::cache {
+namespace numafit::api {
 namespace {
 
 constexpr int kMaxDepth = 100;
@@ -216,4 +216,4 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   return std::move(text).str();
 }
 
-}  // namespace numafit::cache
+}  // namespace numafit::api
