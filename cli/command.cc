@@ -9,7 +9,8 @@ namespace numafit::cli {
 
 std::span<const Command> Commands() {
   static const std::array commands = {kExplainCommand,    kNodesCommand,       kAdmitCommand,
-                                      kFleetCheckCommand, kFleetExpandCommand, kVersionCommand};
+                                      kFleetCheckCommand, kFleetExpandCommand, kPreflightCommand,
+                                      kVersionCommand};
   return commands;
 }
 

@@ -43,6 +43,7 @@ extern const Command kExplainCommand;
 extern const Command kFleetCheckCommand;
 extern const Command kFleetExpandCommand;
 extern const Command kNodesCommand;
+extern const Command kPreflightCommand;
 extern const Command kVersionCommand;
 
 }  // namespace numafit::cli

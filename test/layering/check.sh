@@ -10,8 +10,8 @@ declare -A allowed=(
   [kube]="kube api"
   [cache]="cache policy kube api"
   [workloads]="workloads cache policy kube api"
-  [agent]="agent kube api"
-  [cli]="cli cache policy kube api"
+  [agent]="agent policy kube api"
+  [cli]="cli agent cache policy kube api"
   [extender]="extender cache policy kube api workloads"
 )
 

@@ -1,0 +1,74 @@
+// Reads every source of a node and keeps what was last good.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "agent/assemble.h"
+#include "agent/config.h"
+#include "agent/device_memory.h"
+#include "agent/host_files.h"
+#include "agent/kubelet/pod_resources.h"
+
+namespace numafit::agent {
+
+// Not thread-safe.
+//
+// A source that cannot be read keeps its last good state; the report says since when, and why. So
+// does a state file that is cut off or whose checksum is wrong: the kubelet replaces its files as a
+// whole, and the next change is read at once.
+class Collector {
+ public:
+  // `now` is the wall clock, for the times in the report only.
+  Collector(const AgentConfig& config, std::function<absl::Time()> now);
+  ~Collector();
+
+  // Everything. Files come before the list, so that a Pod that is admitted in between is listed
+  // without its UID rather than missed; its file's change brings the next look.
+  v1alpha1::NodeReportStatus Collect();
+
+  // What changes with Pods only: state files and PodResources. The rest is from the last Collect.
+  v1alpha1::NodeReportStatus CollectPods();
+
+  // Whether PodResources now lists something else than at the last look, or has gone or come back.
+  // One call; much cheaper than a Collect.
+  bool PodsChanged();
+
+  // Folders whose changes matter, and where the kubelet's socket is.
+  [[nodiscard]] std::vector<std::string> WatchedFolders() const;
+
+ private:
+  v1alpha1::NodeReportStatus Report();
+  void ReadHost();
+  void ReadConfiguration();
+  absl::StatusOr<v1alpha1::Kubelet> ConfigurationFromFiles() const;
+  void ReadStateFiles();
+  void ReadPodNames();
+  void ReadPodResources();
+  void Note(const char* source, const absl::Status& status, const char* origin = "");
+
+  const AgentConfig config_;
+  const HostPaths paths_;
+  const std::function<absl::Time()> now_;
+  const HostFiles root_;
+  const HostFiles sys_;
+  const HostFiles proc_;
+  const HostFiles kubelet_;
+  const api::ResourceClasses classes_;
+  PodResourcesClient client_;
+  DeviceMemory memory_;
+  Observations seen_;
+  bool list_ok_ = false;
+  std::map<std::string, v1alpha1::Source> sources_;
+};
+
+// The text by which two reports are the same: everything but generation and times.
+std::string Fingerprint(const v1alpha1::NodeReportStatus& report);
+
+}  // namespace numafit::agent

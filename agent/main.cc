@@ -1,0 +1,104 @@
+// numafit-agent: reads flags, prints the node's report, or keeps publishing it until SIGTERM.
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "agent/collector.h"
+#include "agent/config.h"
+#include "agent/publisher.h"
+#include "agent/report_loop.h"
+#include "agent/report_sink.h"
+#include "agent/report_yaml.h"
+
+namespace {
+
+using numafit::agent::AgentConfig;
+using numafit::agent::Collector;
+
+constexpr int kIncomplete = 1;
+constexpr int kBadInput = 2;
+
+int Fail(const std::string& message) {
+  fmt::print(stderr, "numafit-agent: {}\n", message);
+  return kBadInput;
+}
+
+std::string NodeName(const AgentConfig& config) {
+  if (!config.node_name.empty()) return config.node_name;
+  if (const char* name = std::getenv("NODE_NAME"); name != nullptr && *name != '\0') return name;
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+int PrintOnce(const AgentConfig& config) {
+  Collector collector(config, [] { return absl::Now(); });
+  numafit::v1alpha1::NodeReportStatus report = collector.Collect();
+  report.set_agent_version(NUMAFIT_VERSION);
+  report.set_observed_time(
+      absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()));
+  const absl::StatusOr<std::string> text = numafit::agent::ReportYaml(NodeName(config), report);
+  if (!text.ok()) return Fail(std::string(text.status().message()));
+  std::fwrite(text->data(), 1, text->size(), stdout);
+  int code = 0;
+  for (const numafit::v1alpha1::Source& source : report.sources()) {
+    if (source.error().empty()) continue;
+    fmt::print(stderr, "numafit-agent: {}: {}\n", source.name(), source.error());
+    code = kIncomplete;
+  }
+  return code;
+}
+
+int PrintChanges(const AgentConfig& config) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  // Before any thread exists (gRPC makes some), so that only the descriptor sees them.
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const int stop_fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (stop_fd < 0) return Fail("no signalfd");
+  Collector collector(config, [] { return absl::Now(); });
+  numafit::agent::PrintSink sink;
+  numafit::agent::Publisher publisher(
+      sink, NodeName(config), [] { return absl::Now(); },
+      [](const absl::Status& status) {
+        if (!status.ok()) fmt::print(stderr, "numafit-agent: {}\n", status.ToString());
+      },
+      static_cast<std::uint32_t>(::getpid()));
+  numafit::agent::RunReports(config, collector, publisher, stop_fd);
+  ::close(stop_fd);
+  return 0;
+}
+
+int Run(const std::vector<std::string>& words) {
+  const absl::StatusOr<numafit::agent::CommandLine> line = numafit::agent::ParseCommandLine(words);
+  if (!line.ok()) return Fail(std::string(line.status().message()));
+  if (line->help) {
+    fmt::print("{}", numafit::agent::HelpText());
+    return 0;
+  }
+  if (line->version) {
+    fmt::print("numafit-agent {}\n", NUMAFIT_VERSION);
+    return 0;
+  }
+  if (!line->print) return Fail("nowhere to publish to; --print writes to standard output");
+  return line->watch ? PrintChanges(line->config) : PrintOnce(line->config);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Nobody reads what a closed pipe gets; the error is enough.
+  std::signal(SIGPIPE, SIG_IGN);
+  return Run(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,50 @@
+// Publishes a report when it differs from the last one that arrived, and again after a failure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "agent/report_sink.h"
+#include "kube/backoff.h"
+
+namespace numafit::agent {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// Not thread-safe. Times to wait are counted with the steady clock; the wall clock (`now`) is only
+// written into reports.
+class Publisher {
+ public:
+  // `sink` must outlive it. `on_result` is told about each attempt; it may be empty.
+  Publisher(ReportSink& sink, std::string node, std::function<absl::Time()> now,
+            std::function<void(const absl::Status&)> on_result, std::uint32_t seed);
+
+  // The newest report. Replaces one that has not been published yet.
+  void Offer(v1alpha1::NodeReportStatus report);
+
+  // Publishes what is due at `at`; no-op when there is nothing, or when a failure is too fresh.
+  void Publish(SteadyTime at);
+
+  // When Publish should be called again; nothing when there is nothing to publish.
+  [[nodiscard]] std::optional<SteadyTime> NextAttempt() const;
+
+ private:
+  absl::Status Attempt();
+
+  ReportSink& sink_;
+  const std::string node_;
+  const std::function<absl::Time()> now_;
+  const std::function<void(const absl::Status&)> on_result_;
+  kube::Backoff backoff_;
+  std::optional<std::int32_t> generation_;  // of the last report that arrived
+  std::string published_;                   // its fingerprint
+  std::optional<v1alpha1::NodeReportStatus> waiting_;
+  std::string waiting_fingerprint_;
+  SteadyTime not_before_{};
+};
+
+}  // namespace numafit::agent
