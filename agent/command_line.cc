@@ -25,6 +25,8 @@ const std::vector<Flag>& Flags() {
        [](const std::string&, CommandLine* line) { line->watch = true; }},
       {"node-name", "NAME", "name of the Node (default: $NODE_NAME, else the host's name)",
        [](const std::string& value, CommandLine* line) { line->config.node_name = value; }},
+      {"kubeconfig", "FILE", "credentials for the API server (default: the Pod's own account)",
+       [](const std::string& value, CommandLine* line) { line->config.kubeconfig = value; }},
       {"root", "FOLDER", "what stands for / of the host",
        [](const std::string& value, CommandLine* line) { line->config.root = value; }},
       {"sys", "FOLDER", "what stands for /sys (default: below the root)",
@@ -108,6 +110,7 @@ std::string HelpText() {
       "endpoint, CPUs,\nmemory, the kubelet's configuration.\n\n"
       "Usage: numafit-agent [flags]\n\n"
       "  numafit-agent --print                     this machine, once\n"
+      "  numafit-agent --kubeconfig FILE           publish to the API server until SIGTERM\n"
       "  numafit-agent --print --root /host        a host whose / is mounted there\n\n"
       "With --print the exit code is 0 when every source could be read, 1 when some could not "
       "(the\n"

@@ -15,7 +15,8 @@
 namespace numafit::agent {
 
 struct AgentConfig {
-  std::string node_name;  // empty: $NODE_NAME, else the host's name
+  std::string node_name;   // empty: $NODE_NAME, else the host's name
+  std::string kubeconfig;  // of the API server; empty: the Pod's own account
 
   // Where the host's files are. `root` stands for "/"; the others are below it unless they are set.
   std::string root = "/";

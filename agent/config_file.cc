@@ -92,12 +92,13 @@ absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name
   }
   absl::Status status;
   const TreeReader root(documents->front(), file_name, status);
-  root.AllowOnly({"apiVersion", "kind", "nodeName", "paths", "kubelet", "resourceClasses",
-                  "endpointMap", "settleMilliseconds", "minIntervalMilliseconds",
+  root.AllowOnly({"apiVersion", "kind", "nodeName", "kubeconfig", "paths", "kubelet",
+                  "resourceClasses", "endpointMap", "settleMilliseconds", "minIntervalMilliseconds",
                   "podsPollMilliseconds", "fullPollMilliseconds"});
   ExpectText(root["apiVersion"], "numafit.io/v1alpha1");
   ExpectText(root["kind"], "AgentConfiguration");
   config->node_name = root["nodeName"].Text(config->node_name);
+  config->kubeconfig = root["kubeconfig"].Text(config->kubeconfig);
   ReadPaths(root["paths"], config);
   ReadKubelet(root["kubelet"], config);
   ReadResourceClasses(root["resourceClasses"], config);

@@ -6,18 +6,22 @@
 
 #include <array>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "agent/api_server_sink.h"
 #include "agent/collector.h"
 #include "agent/config.h"
 #include "agent/publisher.h"
 #include "agent/report_loop.h"
 #include "agent/report_sink.h"
 #include "agent/report_yaml.h"
+#include "kube/client.h"
 
 namespace {
 
@@ -58,7 +62,13 @@ int PrintOnce(const AgentConfig& config) {
   return code;
 }
 
-int PrintChanges(const AgentConfig& config) {
+void SayResult(const absl::Status& status) {
+  if (!status.ok()) fmt::print(stderr, "numafit-agent: report: {}\n", status.ToString());
+}
+
+// Until SIGTERM or SIGINT.
+int Follow(const AgentConfig& config, numafit::agent::ReportSink& sink,
+           const Collector::AskVersion& ask_version) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -67,17 +77,34 @@ int PrintChanges(const AgentConfig& config) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const int stop_fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (stop_fd < 0) return Fail("no signalfd");
-  Collector collector(config, [] { return absl::Now(); });
-  numafit::agent::PrintSink sink;
+  Collector collector(
+      config, [] { return absl::Now(); }, ask_version);
   numafit::agent::Publisher publisher(
-      sink, NodeName(config), [] { return absl::Now(); },
-      [](const absl::Status& status) {
-        if (!status.ok()) fmt::print(stderr, "numafit-agent: {}\n", status.ToString());
-      },
+      sink, NodeName(config), [] { return absl::Now(); }, SayResult,
       static_cast<std::uint32_t>(::getpid()));
   numafit::agent::RunReports(config, collector, publisher, stop_fd);
   ::close(stop_fd);
   return 0;
+}
+
+int PublishToApiServer(const AgentConfig& config) {
+  using numafit::kube::Client;
+  absl::StatusOr<numafit::kube::Credentials> credentials =
+      config.kubeconfig.empty() ? numafit::kube::InClusterCredentials()
+                                : numafit::kube::LoadKubeconfig(config.kubeconfig);
+  if (!credentials.ok()) return Fail(std::string(credentials.status().message()));
+  Client::Options options;
+  options.max_connections = 1;
+  const absl::StatusOr<std::unique_ptr<Client>> client =
+      Client::Create(*std::move(credentials), options);
+  if (!client.ok()) return Fail(std::string(client.status().message()));
+  numafit::agent::ApiServerSink sink(**client);
+  const std::string name = NodeName(config);
+  return Follow(config, sink, [&client, &name]() -> absl::StatusOr<std::string> {
+    const absl::StatusOr<numafit::api::Node> node = (*client)->GetNode(name);
+    if (!node.ok()) return node.status();
+    return node->kubelet_version;
+  });
 }
 
 int Run(const std::vector<std::string>& words) {
@@ -91,8 +118,10 @@ int Run(const std::vector<std::string>& words) {
     fmt::print("numafit-agent {}\n", NUMAFIT_VERSION);
     return 0;
   }
-  if (!line->print) return Fail("nowhere to publish to; --print writes to standard output");
-  return line->watch ? PrintChanges(line->config) : PrintOnce(line->config);
+  if (!line->print) return PublishToApiServer(line->config);
+  if (!line->watch) return PrintOnce(line->config);
+  numafit::agent::PrintSink sink;
+  return Follow(line->config, sink, nullptr);
 }
 
 }  // namespace
