@@ -2,15 +2,15 @@
 
 #include <memory>
 
-#include "api/node_report.h"
-
 namespace numafit::agent {
 
 absl::StatusOr<std::int32_t> ApiServerSink::LastGeneration(const std::string& node) {
   const absl::StatusOr<api::NodeReport> stored = client_.GetNodeReport(node);
-  if (absl::IsNotFound(stored.status())) return 0;
-  if (!stored.ok()) return stored.status();
-  return stored->status == nullptr ? 0 : stored->status->generation();
+  if (stored.ok()) return stored->status == nullptr ? 0 : stored->status->generation();
+  // NotFound is also what an API server without the CustomResourceDefinition says; then Publish
+  // says so.
+  if (absl::IsNotFound(stored.status()) || absl::IsInvalidArgument(stored.status())) return 0;
+  return stored.status();
 }
 
 absl::Status ApiServerSink::Publish(const std::string& node,

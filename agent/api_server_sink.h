@@ -1,5 +1,7 @@
-// Reports to the API server, as NodeReport objects.
+// Publishes to the Kubernetes API server, as the NodeReport object that is named after the node.
 #pragma once
+
+#include <string>
 
 #include "agent/report_sink.h"
 #include "kube/client.h"
@@ -11,6 +13,7 @@ class ApiServerSink : public ReportSink {
   // `client` must outlive it.
   explicit ApiServerSink(kube::Client& client) : client_(client) {}
 
+  // A stored object that cannot be read as a report counts as none.
   absl::StatusOr<std::int32_t> LastGeneration(const std::string& node) override;
   absl::Status Publish(const std::string& node, const v1alpha1::NodeReportStatus& report) override;
 

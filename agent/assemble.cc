@@ -100,9 +100,9 @@ Holding FromList(const ListedContainer& container) {
 
 class PodWriter {
  public:
-  PodWriter(const Observations& seen, const DeviceGroups& groups,
+  PodWriter(const Observations& seen, const JoinedPods& joined, const DeviceGroups& groups,
             v1alpha1::NodeReportStatus* report)
-      : seen_(seen), groups_(groups), report_(report), held_(HeldByUid(seen)) {}
+      : seen_(seen), groups_(groups), report_(report), held_(HeldByUid(seen, joined)) {}
 
   // `listed` may be null, `uid` empty, not both.
   void Add(const ListedPod* listed, const std::string& uid) {
@@ -266,7 +266,7 @@ v1alpha1::NodeReportStatus Assemble(const Observations& seen, const api::Resourc
   const DeviceGroups groups(seen.devices, classes, endpoints, &report);
 
   const JoinedPods joined = JoinPods(seen);
-  PodWriter writer(seen, groups, &report);
+  PodWriter writer(seen, joined, groups, &report);
   for (std::size_t i = 0; i < joined.uids.size(); ++i) {
     writer.Add(&(*seen.pods)[i], joined.uids[i]);
   }

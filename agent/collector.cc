@@ -30,6 +30,8 @@ constexpr char kSocketFile[] = "/pod-resources/kubelet.sock";
 // The kubelet answers a local call in milliseconds, unless it is starting.
 constexpr std::chrono::milliseconds kCallTimeout{2'000};
 
+constexpr int kVersionAsks = 10;
+
 template <typename T, typename Parse>
 absl::Status ReadStateFile(const HostFiles& folder, const std::string& path, const Parse& parse,
                            std::optional<T>* last_good) {
@@ -46,7 +48,8 @@ absl::Status ReadStateFile(const HostFiles& folder, const std::string& path, con
 
 }  // namespace
 
-Collector::Collector(const AgentConfig& config, std::function<absl::Time()> now)
+Collector::Collector(const AgentConfig& config, std::function<absl::Time()> now,
+                     AskVersion ask_version)
     : config_(config),
       paths_(PathsOf(config)),
       now_(std::move(now)),
@@ -55,7 +58,8 @@ Collector::Collector(const AgentConfig& config, std::function<absl::Time()> now)
       proc_(paths_.proc),
       kubelet_(paths_.kubelet),
       classes_(config.resource_classes),
-      client_(kubelet_.Path(kSocketFile), kCallTimeout) {}
+      client_(kubelet_.Path(kSocketFile), kCallTimeout),
+      ask_version_(std::move(ask_version)) {}
 
 Collector::~Collector() = default;
 
@@ -131,6 +135,18 @@ void Collector::ReadConfiguration() {
   sources_[kConfiguration].set_error(std::string(asked.message()));
 }
 
+void Collector::ReadVersion() {
+  if (!ask_version_) return;
+  const std::optional<std::int64_t> made = kubelet_.ModifiedAt(kSocketFile);
+  if (made != socket_made_) version_asks_left_ = kVersionAsks;
+  socket_made_ = made;
+  if (!version_.empty() && version_asks_left_ == 0) return;
+  absl::StatusOr<std::string> version = ask_version_();
+  if (!version.ok() || version->empty()) return;
+  version_ = *std::move(version);
+  if (version_asks_left_ > 0) --version_asks_left_;
+}
+
 void Collector::ReadStateFiles() {
   Note(kCheckpoint,
        ReadStateFile(kubelet_, kCheckpointFile, ParseDeviceCheckpoint, &seen_.checkpoint));
@@ -179,12 +195,15 @@ void Collector::ReadPodResources() {
 v1alpha1::NodeReportStatus Collector::Report() {
   seen_.sources.clear();
   for (const auto& [name, source] : sources_) seen_.sources.push_back(source);
-  return Assemble(seen_, classes_, config_.endpoint_map);
+  v1alpha1::NodeReportStatus report = Assemble(seen_, classes_, config_.endpoint_map);
+  if (!version_.empty()) report.mutable_kubelet()->set_version(version_);
+  return report;
 }
 
 v1alpha1::NodeReportStatus Collector::Collect() {
   ReadHost();
   ReadConfiguration();
+  ReadVersion();
   return CollectPods();
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,15 @@ namespace numafit::agent {
 // whole, and the next change is read at once.
 class Collector {
  public:
-  // `now` is the wall clock, for the times in the report only.
-  Collector(const AgentConfig& config, std::function<absl::Time()> now);
+  // Asks for the version of the kubelet, "v1.36.3": no file and no call of the kubelet tells it,
+  // the Node object does.
+  using AskVersion = std::function<absl::StatusOr<std::string>()>;
+
+  // `now` is the wall clock, for the times in the report only. Without
+  // `ask_version` the version is not known. It is asked at a Collect until it answers, and at the
+  // next ten after the kubelet came (back): a new one tells the API server a little later.
+  Collector(const AgentConfig& config, std::function<absl::Time()> now,
+            AskVersion ask_version = nullptr);
   ~Collector();
 
   // Everything. Files come before the list, so that a Pod that is admitted in between is listed
@@ -47,6 +55,7 @@ class Collector {
   v1alpha1::NodeReportStatus Report();
   void ReadHost();
   void ReadConfiguration();
+  void ReadVersion();
   absl::StatusOr<v1alpha1::Kubelet> ConfigurationFromFiles() const;
   void ReadStateFiles();
   void ReadPodNames();
@@ -65,6 +74,10 @@ class Collector {
   DeviceMemory memory_;
   Observations seen_;
   bool list_ok_ = false;
+  const AskVersion ask_version_;
+  std::string version_;
+  std::optional<std::int64_t> socket_made_;  // that of the kubelet whose version is asked for
+  int version_asks_left_ = 0;
   std::map<std::string, v1alpha1::Source> sources_;
 };
 

@@ -25,7 +25,7 @@ const std::vector<Flag>& Flags() {
        [](const std::string&, CommandLine* line) { line->watch = true; }},
       {"node-name", "NAME", "name of the Node (default: $NODE_NAME, else the host's name)",
        [](const std::string& value, CommandLine* line) { line->config.node_name = value; }},
-      {"kubeconfig", "FILE", "credentials for the API server; default: the Pod's own account",
+      {"kubeconfig", "FILE", "credentials for the API server (default: the Pod's own account)",
        [](const std::string& value, CommandLine* line) { line->config.kubeconfig = value; }},
       {"root", "FOLDER", "what stands for / of the host",
        [](const std::string& value, CommandLine* line) { line->config.root = value; }},
@@ -109,8 +109,8 @@ std::string HelpText() {
       "numafit-agent: reports what one node has and who holds it: devices by NUMA node and "
       "endpoint, CPUs,\nmemory, the kubelet's configuration.\n\n"
       "Usage: numafit-agent [flags]\n\n"
-      "  numafit-agent --kubeconfig FILE           keeps the node's NodeReport true\n"
       "  numafit-agent --print                     this machine, once\n"
+      "  numafit-agent --kubeconfig FILE           publish to the API server until SIGTERM\n"
       "  numafit-agent --print --root /host        a host whose / is mounted there\n\n"
       "With --print the exit code is 0 when every source could be read, 1 when some could not "
       "(the\n"

@@ -15,7 +15,8 @@
 namespace numafit::agent {
 
 struct AgentConfig {
-  std::string node_name;  // empty: $NODE_NAME, else the host's name
+  std::string node_name;   // empty: $NODE_NAME, else the host's name
+  std::string kubeconfig;  // of the API server; empty: the Pod's own account
 
   // Where the host's files are. `root` stands for "/"; the others are below it unless they are set.
   std::string root = "/";
@@ -23,9 +24,6 @@ struct AgentConfig {
   std::string proc;      // "/proc"
   std::string kubelet;   // "/var/lib/kubelet"
   std::string pod_logs;  // "/var/log/pods"
-
-  // The API server's credentials; empty: the Pod's own account.
-  std::string kubeconfig;
 
   // Of the kubelet, for configz; empty: files and command line only.
   std::string kubelet_url;

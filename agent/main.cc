@@ -6,6 +6,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -61,8 +62,13 @@ int PrintOnce(const AgentConfig& config) {
   return code;
 }
 
-// Follows the node until SIGTERM.
-int Follow(const AgentConfig& config, numafit::agent::ReportSink& sink) {
+void SayResult(const absl::Status& status) {
+  if (!status.ok()) fmt::print(stderr, "numafit-agent: report: {}\n", status.ToString());
+}
+
+// Until SIGTERM or SIGINT.
+int Follow(const AgentConfig& config, numafit::agent::ReportSink& sink,
+           const Collector::AskVersion& ask_version) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -71,34 +77,34 @@ int Follow(const AgentConfig& config, numafit::agent::ReportSink& sink) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const int stop_fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (stop_fd < 0) return Fail("no signalfd");
-  Collector collector(config, [] { return absl::Now(); });
+  Collector collector(
+      config, [] { return absl::Now(); }, ask_version);
   numafit::agent::Publisher publisher(
-      sink, NodeName(config), [] { return absl::Now(); },
-      [](const absl::Status& status) {
-        if (!status.ok()) fmt::print(stderr, "numafit-agent: {}\n", status.ToString());
-      },
+      sink, NodeName(config), [] { return absl::Now(); }, SayResult,
       static_cast<std::uint32_t>(::getpid()));
   numafit::agent::RunReports(config, collector, publisher, stop_fd);
   ::close(stop_fd);
   return 0;
 }
 
-int PrintChanges(const AgentConfig& config) {
-  numafit::agent::PrintSink sink;
-  return Follow(config, sink);
-}
-
-int PublishChanges(const AgentConfig& config) {
-  namespace kube = numafit::kube;
-  absl::StatusOr<kube::Credentials> credentials = config.kubeconfig.empty()
-                                                      ? kube::InClusterCredentials()
-                                                      : kube::LoadKubeconfig(config.kubeconfig);
+int PublishToApiServer(const AgentConfig& config) {
+  using numafit::kube::Client;
+  absl::StatusOr<numafit::kube::Credentials> credentials =
+      config.kubeconfig.empty() ? numafit::kube::InClusterCredentials()
+                                : numafit::kube::LoadKubeconfig(config.kubeconfig);
   if (!credentials.ok()) return Fail(std::string(credentials.status().message()));
-  absl::StatusOr<std::unique_ptr<kube::Client>> client =
-      kube::Client::Create(*std::move(credentials), {.max_connections = 1});
+  Client::Options options;
+  options.max_connections = 1;
+  const absl::StatusOr<std::unique_ptr<Client>> client =
+      Client::Create(*std::move(credentials), options);
   if (!client.ok()) return Fail(std::string(client.status().message()));
   numafit::agent::ApiServerSink sink(**client);
-  return Follow(config, sink);
+  const std::string name = NodeName(config);
+  return Follow(config, sink, [&client, &name]() -> absl::StatusOr<std::string> {
+    const absl::StatusOr<numafit::api::Node> node = (*client)->GetNode(name);
+    if (!node.ok()) return node.status();
+    return node->kubelet_version;
+  });
 }
 
 int Run(const std::vector<std::string>& words) {
@@ -112,8 +118,10 @@ int Run(const std::vector<std::string>& words) {
     fmt::print("numafit-agent {}\n", NUMAFIT_VERSION);
     return 0;
   }
-  if (!line->print) return PublishChanges(line->config);
-  return line->watch ? PrintChanges(line->config) : PrintOnce(line->config);
+  if (!line->print) return PublishToApiServer(line->config);
+  if (!line->watch) return PrintOnce(line->config);
+  numafit::agent::PrintSink sink;
+  return Follow(line->config, sink, nullptr);
 }
 
 }  // namespace

@@ -56,12 +56,27 @@ std::set<std::string> AllUids(const Observations& seen) {
 
 }  // namespace
 
-std::map<std::string, HeldIds> HeldByUid(const Observations& seen) {
+std::map<std::string, HeldIds> HeldByUid(const Observations& seen, const JoinedPods& joined) {
   std::map<std::string, HeldIds> held;
   if (!seen.checkpoint.has_value()) return held;
+  // Also among UIDs that no list tells about each device has one holder: the first.
+  std::map<DeviceKey, std::string> owners;
+  for (std::size_t i = 0; i < joined.uids.size(); ++i) {
+    // A Pod whose UID is not known owns what it is listed with under a name that no UID has.
+    const std::string owner =
+        joined.uids[i].empty() ? "listed " + std::to_string(i) : joined.uids[i];
+    for (const ListedContainer& container : (*seen.pods)[i].containers) {
+      for (const auto& [resource, devices] : container.devices) {
+        for (const auto& [id, topology] : devices) owners.try_emplace({resource, id}, owner);
+      }
+    }
+  }
   for (const DeviceCheckpoint::Entry& entry : seen.checkpoint->entries) {
-    std::set<std::string>& ids = held[entry.pod_uid][entry.container][entry.resource];
-    for (const auto& [id, nodes] : entry.devices) ids.insert(id);
+    for (const auto& [id, nodes] : entry.devices) {
+      const auto owner = owners.try_emplace({entry.resource, id}, entry.pod_uid).first;
+      if (owner->second != entry.pod_uid) continue;
+      held[entry.pod_uid][entry.container][entry.resource].insert(id);
+    }
   }
   return held;
 }

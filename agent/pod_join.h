@@ -20,8 +20,10 @@ struct JoinedPods {
 // `pods` is the list, or none when it was never read.
 JoinedPods JoinPods(const Observations& seen);
 
-// Ids that a container holds according to the checkpoint: UID, container, resource.
+// Ids that a container holds according to the checkpoint: container, resource.
 using HeldIds = std::map<std::string, std::map<std::string, std::set<std::string>>>;
-std::map<std::string, HeldIds> HeldByUid(const Observations& seen);
+// By UID. A device that the list shows with one Pod is no other's: an entry that still says so is
+// of a Pod that has ended, and loses it.
+std::map<std::string, HeldIds> HeldByUid(const Observations& seen, const JoinedPods& joined);
 
 }  // namespace numafit::agent

@@ -44,9 +44,9 @@ absl::Status Publisher::Attempt() {
   waiting_->set_generation(next);
   waiting_->set_observed_time(absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", now_(), absl::UTCTimeZone()));
   absl::Status status = sink_.Publish(node_, *waiting_);
-  // A lost answer may hide that it arrived: the number is used up either way.
+  // A lost answer may hide that it arrived: the number is used up either way. Somebody else's
+  // report is in the way when it was aborted: its generation has to be asked for.
   generation_ = next;
-  // Somebody else has written a report with this number or a higher one.
   if (absl::IsAborted(status)) generation_.reset();
   return status;
 }

@@ -20,7 +20,8 @@ class ReportSink {
   virtual absl::StatusOr<std::int32_t> LastGeneration(const std::string& node) = 0;
 
   // Makes `report` the node's only report, whether or not there was one. On an error it is called
-  // again after a while, with the report that is current then.
+  // again after a while, with the report that is current then. Aborted: a report of a generation
+  // that is not older is there; LastGeneration is asked again first.
   virtual absl::Status Publish(const std::string& node,
                                const v1alpha1::NodeReportStatus& report) = 0;
 };

@@ -46,12 +46,17 @@ constexpr std::array kBounds = {
                 .form = TextForm::kCpus},
     FieldBounds{.field = "Resource.groups", .max_items = kMostGroups},
     FieldBounds{.field = "DeviceGroup.endpoint", .max_length = 512},
-    FieldBounds{
-        .field = "DeviceGroup.numa_nodes", .maximum = kLastNuma, .max_items = kLastNuma + 1},
+    // Some plugins publish -1, and the kubelet then finds the device nowhere.
+    FieldBounds{.field = "DeviceGroup.numa_nodes",
+                .minimum = -1,
+                .maximum = kLastNuma,
+                .max_items = kLastNuma + 2},
     FieldBounds{.field = "DeviceGroup.count", .maximum = kMostDevices},
     FieldBounds{
         .field = "DeviceGroup.actual_numa_nodes", .maximum = kLastNuma, .max_items = kLastNuma + 1},
     FieldBounds{.field = "Pod.devices", .max_items = kMostGroups},
+    FieldBounds{.field = "Pod.cpus", .max_length = kLongestCpus, .form = TextForm::kCpus},
+    FieldBounds{.field = "Pod.memory", .max_items = 64},
     FieldBounds{.field = "Container.devices", .max_items = kMostGroups},
     FieldBounds{.field = "Container.cpus", .max_length = kLongestCpus, .form = TextForm::kCpus},
     FieldBounds{.field = "Container.memory", .max_items = 64},

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "agent/collector.h"
+#include "api/node_report.h"
 
 namespace numafit::agent {
 namespace {
@@ -29,9 +30,13 @@ Device WithoutTopology() {
   return {{false, {}}, true};
 }
 
+// Every report of these tests is one that readers take.
 v1alpha1::NodeReportStatus Report(const Observations& seen,
                                   const std::vector<EndpointRule>& rules = {}) {
-  return Assemble(seen, api::ResourceClasses(), rules);
+  v1alpha1::NodeReportStatus report = Assemble(seen, api::ResourceClasses(), rules);
+  const absl::Status status = api::CheckNodeReport(report);
+  EXPECT_TRUE(status.ok()) << status;
+  return report;
 }
 
 std::string Json(const google::protobuf::Message& message) {
@@ -154,6 +159,26 @@ TEST(Assemble, PodThatHasEndedIsLeftOutThoughTheCheckpointStillNamesIt) {
   EXPECT_EQ(report.pods(0).name(), "other");
   EXPECT_EQ(report.pods(0).uid(), "uid-0");
   EXPECT_TRUE(report.pods(0).containers(0).init());
+}
+
+// Readers refuse a report in which more devices are held than there are.
+TEST(Assemble, DeviceOfAPodThatHasEndedIsItsNewHoldersAlone) {
+  Observations seen = PodWithInitContainer();
+  seen.pods->push_back({"team", "new", {Main({{kGpu, {{"GPU-3", {true, {1}}}}}})}, {}, {}});
+  // The checkpoint is of before "new" was admitted; nobody says whose uid-0 is.
+  seen.checkpoint->entries.push_back({"uid-0", "worker", kGpu, {{"GPU-3", {1}}}});
+  seen.checkpoint->entries.push_back({"uid-9", "worker", kGpu, {{"GPU-2", {1}}}});
+  seen.checkpoint->entries.push_back({"uid-8", "worker", kGpu, {{"GPU-2", {1}}}});
+  const v1alpha1::NodeReportStatus report = Report(seen);
+  std::map<int, int> held;
+  for (const v1alpha1::Pod& pod : report.pods()) {
+    for (const v1alpha1::HeldDevices& devices : pod.devices()) {
+      held[devices.group()] += devices.count();
+    }
+  }
+  for (const auto& [group, count] : held) EXPECT_EQ(count, 1) << "group " << group;
+  EXPECT_EQ(held.size(), 4U);
+  EXPECT_TRUE(api::CheckNodeReport(report).ok()) << api::CheckNodeReport(report);
 }
 
 TEST(Assemble, SameContainerNameInTwoPodsIsToldApartByTheDevices) {

@@ -166,6 +166,30 @@ TEST_F(CollectorTest, KubeletRestart) {
   EXPECT_EQ(Fingerprint(collector.Collect()), Fingerprint(before));
 }
 
+TEST_F(CollectorTest, VersionIsAskedForUntilItIsKnownAndAgainWhenTheKubeletCameBack) {
+  int asked = 0;
+  absl::StatusOr<std::string> answer = absl::UnavailableError("away");
+  Collector collector(
+      config_, [this] { return now_; },
+      [&] {
+        ++asked;
+        return answer;
+      });
+  EXPECT_EQ(collector.Collect().kubelet().version(), "");
+  answer = std::string("v1.36.3");
+  EXPECT_EQ(collector.Collect().kubelet().version(), "v1.36.3");
+  EXPECT_EQ(collector.CollectPods().kubelet().version(), "v1.36.3");
+  for (int i = 0; i < 20; ++i) collector.Collect();
+  const int before = asked;
+  EXPECT_LE(before, 12);
+  kubelet_.Start();
+  answer = absl::UnavailableError("away");
+  EXPECT_EQ(collector.Collect().kubelet().version(), "v1.36.3") << "the last that was known";
+  answer = std::string("v1.37.2");
+  EXPECT_EQ(collector.Collect().kubelet().version(), "v1.37.2");
+  EXPECT_EQ(asked, before + 2);
+}
+
 TEST_F(CollectorTest, PodThatEndsIsSeenByAskingOnly) {
   kubelet_.Start();
   Admit();

@@ -105,6 +105,19 @@ TEST_F(PublisherTest, LostAnswerUsesUpAGeneration) {
   EXPECT_EQ(sink_.published[1].generation(), 3);
 }
 
+TEST_F(PublisherTest, SomebodyElsesReportIsPassed) {
+  publisher_.Offer(Report("a"));
+  publisher_.Publish(At(0));
+  sink_.status = absl::AbortedError("generation 9 is there");
+  publisher_.Offer(Report("b"));
+  publisher_.Publish(At(1));
+  sink_.last = 9;
+  sink_.status = absl::OkStatus();
+  publisher_.Publish(At(60'000));
+  ASSERT_EQ(sink_.published.size(), 2U);
+  EXPECT_EQ(sink_.published[1].generation(), 10);
+}
+
 TEST_F(PublisherTest, ChangeThatWasTakenBackIsNone) {
   publisher_.Offer(Report("a"));
   publisher_.Publish(At(0));
