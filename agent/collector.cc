@@ -142,6 +142,7 @@ void Collector::ReadVersion() {
   socket_made_ = made;
   if (!version_.empty() && version_asks_left_ == 0) return;
   absl::StatusOr<std::string> version = ask_version_();
+  version_error_ = version.ok() ? "" : std::string(version.status().message());
   if (!version.ok() || version->empty()) return;
   version_ = *std::move(version);
   if (version_asks_left_ > 0) --version_asks_left_;
@@ -194,7 +195,12 @@ void Collector::ReadPodResources() {
 
 v1alpha1::NodeReportStatus Collector::Report() {
   seen_.sources.clear();
-  for (const auto& [name, source] : sources_) seen_.sources.push_back(source);
+  for (const auto& [name, source] : sources_) {
+    seen_.sources.push_back(source);
+    // Nobody can judge a kubelet of an unknown version.
+    if (name != kConfiguration || !version_.empty() || version_error_.empty()) continue;
+    seen_.sources.back().set_error("the kubelet's version, from its Node: " + version_error_);
+  }
   v1alpha1::NodeReportStatus report = Assemble(seen_, classes_, config_.endpoint_map);
   if (!version_.empty()) report.mutable_kubelet()->set_version(version_);
   return report;

@@ -5,6 +5,7 @@
 
 #include "cache/books.h"
 #include "cache/placement.h"
+#include "cache/spreads.h"
 
 namespace numafit::cache {
 
@@ -19,10 +20,16 @@ NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
   Comparison comparison;
   const bool same_machine = topology_ == report.topology;
   for (LedgerPod* pod : pods_) pod->listed = false;
+  books_ = report.books;
   for (std::size_t i = 0; i < listed.size(); ++i) {
     LedgerPod& pod = *listed[i];
     const policy::Holding& held = report.pods[i].held;
     if (std::find(pods_.begin(), pods_.end(), &pod) == pods_.end()) pods_.push_back(&pod);
+    if (IsPartial(pod, report, held)) {
+      const auto released = AfterRelease(*report.topology, books_, held);
+      if (!released.empty()) books_ = released.front();
+      continue;
+    }
     if (!pod.listed_before && same_machine && IsForetold(pod)) {
       std::vector<policy::DeviceHolding> foretold = states_->HeldBy(pod.handle);
       if (std::find(foretold.begin(), foretold.end(), held.devices) != foretold.end()) {
@@ -43,9 +50,14 @@ NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
   boot_id_ = report.boot_id;
   generation_ = report.generation;
   topology_ = report.topology;
-  books_ = report.books;
   Rebuild();
   return comparison;
+}
+
+bool NodeLedger::IsPartial(const LedgerPod& pod, const ReportedNode& report,
+                           const policy::Holding& held) const {
+  if (pod.demand == nullptr || pod.admitted || pod.listed_before) return false;
+  return TotalsOf(*report.topology, held.devices) != TotalsOf(*report.topology, *pod.demand);
 }
 
 // Of a Pod that ran when it was first seen, its bind's word is known. A kubelet that does not

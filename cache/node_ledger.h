@@ -6,7 +6,10 @@
 // and the Pods that it does not list yet are foretold from there.
 //
 // Rules that keep the picture on the safe side of lag:
-// * A Pod that no report has listed yet is foretold, however long ago it was bound.
+// * A Pod that no report has listed yet is foretold, however long ago it was bound. So is one that
+// a
+//   report lists with less than it asks for, as long as its status does not show that it was
+//   admitted: the agent looked while the kubelet was giving it one resource after the other.
 // * A Pod that the API server shows ended or gone, and that the last report still lists, counts as
 //   leaving until a report comes without it: only then will the kubelet's next admission find its
 //   room.
@@ -120,6 +123,9 @@ class NodeLedger {
 
  private:
   [[nodiscard]] bool IsForetold(const LedgerPod& pod) const;
+  // The kubelet is still at it.
+  [[nodiscard]] bool IsPartial(const LedgerPod& pod, const ReportedNode& report,
+                               const policy::Holding& held) const;
   void Rebuild();
   void AddListed(LedgerPod& pod);
   void AddVanished(LedgerPod& pod);

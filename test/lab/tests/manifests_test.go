@@ -354,6 +354,7 @@ func checkRights(t *testing.T, lab *cluster.Cluster) {
 		"numafit-agent": {
 			"create nodereports.numafit.io", "get nodereports.numafit.io", "update nodereports.numafit.io", // its report
 			"get nodes/configz", // the kubelet's configuration
+			"get nodes",         // its version
 		},
 		"numafit-extender": {
 			"list nodereports.numafit.io", "watch nodereports.numafit.io", // inventory
