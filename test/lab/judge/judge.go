@@ -139,8 +139,9 @@ func FreeDevices(node fleet.Node, holdings []Holding) Free {
 // CanAlign says whether the node could admit the Pod aligned now. Each container (with pod scope: the
 // Pod) needs one set of NUMA nodes that is the smallest possible for *every* resource it asks for, and
 // that has the devices free: the rule of `restricted`. With single-numa-node the set has one member.
-// It takes a container's devices from its set before it looks at the next; where a set has several
-// members it tries every way to share them out.
+// It takes a container's devices from its set before it looks at the next. Of several sets a kubelet that
+// enforces takes the one with the lowest ids, whatever that means for the next container; one that does
+// not may take any.
 func CanAlign(node fleet.Node, free Free, containers []Demand) bool {
 	if node.Kubelet.TopologyScope == "pod" {
 		total := Demand{}
@@ -177,8 +178,12 @@ func place(node fleet.Node, free Free, containers []Demand) bool {
 		if bits.OnesCount64(mask) != width {
 			continue
 		}
-		if taken, ok := take(node, free, demand, mask); ok && place(node, taken, containers[1:]) {
+		taken, ok := take(node, free, demand, mask)
+		if ok && place(node, taken, containers[1:]) {
 			return true
+		}
+		if ok && Enforcing(node) {
+			return false
 		}
 	}
 	return false

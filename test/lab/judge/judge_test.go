@@ -50,7 +50,9 @@ func TestCanAlign(t *testing.T) {
 		{"one free on each side takes two containers", even("single-numa-node"), oneEach, []Demand{{gpu: 1, rdma: 1}, {gpu: 1, rdma: 1}}, true},
 		{"but not three", even("single-numa-node"), oneEach, []Demand{{gpu: 1}, {gpu: 1}, {gpu: 1}}, false},
 		{"pod scope wants the containers together", machine("single-numa-node", "pod", []int{2, 2}, []int{2, 2}), nil, []Demand{{gpu: 2}, {gpu: 1}}, false},
-		{"endpoints on one side only", machine("restricted", "container", []int{4, 4}, []int{4, 0}), nil, []Demand{{gpu: 4}, {gpu: 4, rdma: 4}}, true},
+		{"endpoints on one side only", machine("restricted", "container", []int{4, 4}, []int{4, 0}), nil, []Demand{{gpu: 4, rdma: 4}, {gpu: 4}}, true},
+		{"the first container takes that side", machine("restricted", "container", []int{4, 4}, []int{4, 0}), nil, []Demand{{gpu: 4}, {gpu: 4, rdma: 4}}, false},
+		{"where nothing enforces it may take the other", machine("none", "container", []int{4, 4}, []int{4, 0}), nil, []Demand{{gpu: 4}, {gpu: 4, rdma: 4}}, true},
 		{"more than the machine has", even("none"), nil, []Demand{{gpu: 9}}, false},
 		{"no devices wanted", even("single-numa-node"), oneEach, []Demand{{}}, true},
 	} {
