@@ -3,6 +3,8 @@ package tests
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -22,7 +24,6 @@ import (
 	"numafit.io/test/lab/fleet"
 )
 
-// The nodes have names of the fleet that is built into the extender.
 const (
 	ownNode   = "gpu-a-012"
 	otherNode = "gpu-a-017"
@@ -33,9 +34,11 @@ func report(node string, generation, free int) string {
 	return fmt.Sprintf(`{"apiVersion": "numafit.io/v1alpha1", "kind": "NodeReport", "metadata": {"name": %q},
 		"status": {"bootId": "b", "generation": %d, "observedTime": "2026-11-29T22:25:50Z",
 			"kubelet": {"version": "v1.36.3", "topologyManagerPolicy": "single-numa-node",
-				"topologyManagerScope": "pod", "featureGates": {"A": true}},
+				"topologyManagerScope": "pod", "cpuManagerPolicy": "none", "memoryManagerPolicy": "None",
+				"featureGates": {"A": true}},
 			"numaNodes": [{"memory": "1024"}, {"id": 1}],
-			"resources": [{"name": "nvidia.com/gpu", "groups": [{"numaNodes": [0], "count": 4}]}],
+			"resources": [{"name": "nvidia.com/gpu", "groups": [{"numaNodes": [0], "count": 4}]},
+				{"name": "device.gpustack.ai/rdma", "groups": [{"numaNodes": [0], "count": 4}]}],
 			"summary": {"accelerators": "%d/4", "endpoints": "2/4"}}}`, node, generation, free)
 }
 
@@ -326,9 +329,18 @@ func checkExtenderPatches(t *testing.T, lab *cluster.Cluster) {
 	}
 }
 
-// checkRealExtender starts numafit-extender itself with the service account's token.
+// checkRealExtender starts numafit-extender itself with the service account's token and the configuration
+// of the manifests.
 func checkRealExtender(t *testing.T, lab *cluster.Cluster, extender string) {
-	if err := lab.StartExtender(t.Context(), "--kubeconfig", extender); err != nil {
+	config, err := lab.Client.CoreV1().ConfigMaps(numafitNamespace).Get(t.Context(), "numafit-extender", meta.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(lab.Dir, "extender.yaml")
+	if err := os.WriteFile(file, []byte(config.Data["extender.yaml"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := lab.StartExtenderOfReports(t.Context(), extender, "--config", file); err != nil {
 		t.Fatal(err)
 	}
 	defer lab.StopExtender()
