@@ -167,6 +167,8 @@ class Fleet {
     std::size_t unreported_nodes = 0;
     std::size_t stale_nodes = 0;
     std::size_t cooling_nodes = 0;
+    // Running containers whose accelerators and endpoints lie on different NUMA nodes, as reported.
+    std::int64_t misaligned_containers = 0;
     std::size_t distinct_states = 0;
     std::size_t settling_nodes = 0;
     std::size_t pods = 0;

@@ -88,6 +88,9 @@ Fleet::Stats FleetImpl::stats() const {
     stats.pods = pods_.size();
     stats.reservations = reservations_;
     stats.contradictions = static_cast<std::size_t>(std::max<std::int64_t>(0, contradictions_));
+    for (const NodeEntry& node : nodes_) {
+      stats.misaligned_containers += node.ledger.misaligned_containers();
+    }
     stats.cooling_nodes = static_cast<std::size_t>(std::count_if(
         nodes_.begin(), nodes_.end(), [](const auto& node) { return !node.cool_downs.empty(); }));
     stats.stale_nodes = static_cast<std::size_t>(

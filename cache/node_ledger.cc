@@ -49,6 +49,7 @@ NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
   has_report_ = true;
   boot_id_ = report.boot_id;
   generation_ = report.generation;
+  misaligned_containers_ = report.misaligned_containers;
   topology_ = report.topology;
   Rebuild();
   return comparison;
@@ -85,6 +86,7 @@ std::vector<LedgerPod*> NodeLedger::LoseReport() {
   has_report_ = false;
   boot_id_.clear();
   generation_ = 0;
+  misaligned_containers_ = 0;
   topology_ = nullptr;
   states_.reset();
   for (LedgerPod* pod : pods_) {

@@ -113,6 +113,8 @@ class NodeLedger {
     return topology_;
   }
   [[nodiscard]] bool has_report() const { return has_report_; }
+  // As last reported.
+  [[nodiscard]] std::int32_t misaligned_containers() const { return misaligned_containers_; }
   // Pods that our model says their kubelet cannot have admitted, and has all the same.
   [[nodiscard]] int Contradictions() const;
   [[nodiscard]] bool Contradicts(const LedgerPod& pod) const;
@@ -144,6 +146,7 @@ class NodeLedger {
   bool is_current_ = true;
   std::string boot_id_;
   std::int32_t generation_ = 0;
+  std::int32_t misaligned_containers_ = 0;
   policy::ComputeState books_;           // as last reported
   policy::ComputeState expected_books_;  // with those that have vanished from it
 };

@@ -471,6 +471,7 @@ absl::StatusOr<ReportedNode> ReportReader::Read(const NodeReportStatus& report) 
   node.topology = *std::move(topology);
   node.boot_id = report.boot_id();
   node.generation = report.generation();
+  node.misaligned_containers = report.summary().misaligned_containers();
   Classes classes(*node.topology);
   if (absl::Status status = classes.Find(report); !status.ok()) return status;
   absl::flat_hash_set<std::string> seen;

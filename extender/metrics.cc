@@ -102,6 +102,9 @@ class Metrics::ScrapeTime {
     gauge("numafit_fleet_cooling_nodes",
           "Nodes closed for a shape of Pods that their kubelet has just refused.",
           Number(stats.cooling_nodes));
+    gauge("numafit_misaligned_containers",
+          "Running containers whose accelerators and endpoints lie on different NUMA nodes.",
+          Number(stats.misaligned_containers));
     gauge("numafit_fleet_settling_nodes",
           "Nodes closed until their kubelet has shown what it admitted.",
           Number(stats.settling_nodes));

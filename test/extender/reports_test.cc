@@ -52,7 +52,8 @@ class Reports : public ::testing::Test {
     int numa0 = 0;
     int numa1 = 0;
   };
-  void Report(const std::string& node, const std::vector<Line>& lines, bool spoil = false) {
+  void Report(const std::string& node, const std::vector<Line>& lines, bool spoil = false,
+              int misaligned = 0) {
     auto status =
         std::make_shared<v1alpha1::NodeReportStatus>(test::ReportOf(test::SpecOf(test::kEven)));
     status->set_generation(++generation_);
@@ -67,6 +68,7 @@ class Reports : public ::testing::Test {
       if (line.numa1 > 0) held.devices.push_back({second, line.numa1});
       pods.Add(line.name, "uid-" + line.name, held);
     }
+    status->mutable_summary()->set_misaligned_containers(misaligned);
     if (spoil) status->mutable_resources(0)->mutable_groups(0)->set_count(-1);
     api::NodeReport report;
     report.metadata.name = node;
@@ -106,6 +108,16 @@ TEST_F(Reports, TheInventoryFollowsTheReports) {
   server_.DeleteNodeReport("b");
   EXPECT_TRUE(Soon([this] { return Fitting(4, {"a", "b"}).empty(); }));
   EXPECT_THAT(Metrics(), HasSubstr("numafit_reports_total{result=\"applied\"} 3"));
+}
+
+TEST_F(Reports, MisalignedContainersAreCounted) {
+  Report("a", {{"x", 1, 1}}, /*spoil=*/false, /*misaligned=*/1);
+  Report("b", {{"y", 1, 1}}, /*spoil=*/false, /*misaligned=*/2);
+  Start();
+  EXPECT_THAT(Metrics(), HasSubstr("numafit_misaligned_containers 3"));
+  server_.DeleteNodeReport("b");
+  EXPECT_TRUE(Soon(
+      [this] { return Metrics().find("numafit_misaligned_containers 1") != std::string::npos; }));
 }
 
 TEST_F(Reports, AReportThatCannotBeRightChangesNothing) {
