@@ -44,7 +44,9 @@ TEST(CheckNodeReportTest, NumaIdsOutsideOf64Bits) {
   NodeReportStatus status = SampleReport();
   status.mutable_resources(0)->mutable_groups(1)->add_numa_nodes(64);
   EXPECT_EQ(ErrorOf(status),
-            "status.resources[0].groups[1].numaNodes[1]: 64 is outside of 0 to 63");
+            "status.resources[0].groups[1].numaNodes[1]: 64 is outside of -1 to 63");
+  status.mutable_resources(0)->mutable_groups(1)->set_numa_nodes(1, -1);
+  EXPECT_EQ(ErrorOf(status), "");
   status = SampleReport();
   status.mutable_numa_nodes(0)->set_id(-1);
   EXPECT_EQ(ErrorOf(status), "status.numaNodes[0].id: -1 is outside of 0 to 63");

@@ -66,6 +66,8 @@ void AddHolder(NodeReportStatus& report) {
   pod.set_uid("640de90c");
   Hold(pod, "nvidia.com/gpu", 0, 2);
   Hold(pod, "device.gpustack.ai/rdma.shared", 0, 1);
+  pod.set_cpus("5");
+  pod.add_memory()->set_type("memory");
   auto& init = *pod.add_containers();
   init.set_name("setup");
   init.set_init(true);
