@@ -30,10 +30,12 @@ policy/predicates[.]|after topology admission, which cases end with; compared wi
 policy/mutation[.]|tests only'
 
 # Functions in the files that count which no admission of a kubelet is: what the extender and
-# explanations enter by, and input that cases cannot hold. Beginnings of their definitions.
+# explanations enter by, and input that a case does not hold (what the node keeps from Pods is taken
+# to be what reservedMemory says). Beginnings of their definitions.
 apart_functions='void Apply(
 void ForEachOutcome(
 void ReleaseCpus(
+absl::Status CheckSums(
 void MemoryManager::Restore(
 std::string Demand::Fingerprint(
 bool Demand::AsksForNoDevice(
@@ -92,10 +94,11 @@ awk -v apart="$apart" -v functions="$apart_functions" '
       # Only spaces before it: the definition.
       if (at == 0 || substr(text, 1, at - 1) !~ /^ *$/) continue
       end = substr(text, 1, at - 1) "}"
+      began = line
     }
     if (end != "") {
       if (count != "-" && count != "=====") entered[file SUBSEP line] = 1
-      if (substr(text, 1, length(end)) == end || text ~ /[}]$/) end = ""
+      if (substr(text, 1, length(end)) == end || (began == line && text ~ /[}]$/)) end = ""
       next
     }
     # "=====": reached by exceptions alone, and policy/ has none.

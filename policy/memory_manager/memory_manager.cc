@@ -14,24 +14,12 @@ namespace {
 
 constexpr std::string_view kMemory = "memory";
 
-// validateReservedMemory. Quantities have no bounds there, so the sums have none here.
-absl::Status CheckReservations(std::span<const MemoryNodeSpec> nodes,
-                               std::span<const MemoryReservationSpec> reserved,
-                               const std::map<std::string, std::int64_t>* node_reservation) {
-  std::map<std::string, absl::int128> sums;
-  for (const MemoryReservationSpec& item : reserved) {
-    const bool exists = std::any_of(nodes.begin(), nodes.end(), [&](const MemoryNodeSpec& node) {
-      return node.id == item.numa;
-    });
-    if (!exists) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("reservedMemory: NUMA node ", item.numa, " is not on this machine"));
-    }
-    sums[item.type] += item.bytes;
-  }
-  if (node_reservation == nullptr) return absl::OkStatus();
-  std::map<std::string, absl::int128> wanted;
-  for (const auto& [type, bytes] : *node_reservation) {
+using Sums = std::map<std::string, absl::int128>;
+
+// What is reserved must be what the node keeps from Pods, type by type.
+absl::Status CheckSums(const Sums& sums, const std::map<std::string, std::int64_t>& reservation) {
+  Sums wanted;
+  for (const auto& [type, bytes] : reservation) {
     if (type == kMemory || type.starts_with("hugepages-")) wanted[type] = bytes;
   }
   for (const auto& [type, sum] : sums) wanted.try_emplace(type, 0);
@@ -45,6 +33,24 @@ absl::Status CheckReservations(std::span<const MemoryNodeSpec> nodes,
     }
   }
   return absl::OkStatus();
+}
+
+// validateReservedMemory. Quantities have no bounds there, so the sums have none here.
+absl::Status CheckReservations(std::span<const MemoryNodeSpec> nodes,
+                               std::span<const MemoryReservationSpec> reserved,
+                               const std::map<std::string, std::int64_t>* node_reservation) {
+  Sums sums;
+  for (const MemoryReservationSpec& item : reserved) {
+    const bool exists = std::any_of(nodes.begin(), nodes.end(), [&](const MemoryNodeSpec& node) {
+      return node.id == item.numa;
+    });
+    if (!exists) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("reservedMemory: NUMA node ", item.numa, " is not on this machine"));
+    }
+    sums[item.type] += item.bytes;
+  }
+  return node_reservation == nullptr ? absl::OkStatus() : CheckSums(sums, *node_reservation);
 }
 
 absl::Status CheckIds(std::span<const MemoryNodeSpec> nodes) {
