@@ -19,8 +19,9 @@ func (n *Node) StartAgent(kubeconfig, tokenFile string, arguments ...string) err
 		return err
 	}
 	config := fmt.Sprintf("apiVersion: numafit.io/v1alpha1\nkind: AgentConfiguration\n"+
+		"paths: {podLogs: %q}\n"+
 		"kubelet: {url: \"https://%s:10250\", caFile: %q, tokenFile: %q}\n",
-		n.Address, n.cluster.authority.CAFile(), tokenFile)
+		n.path("podlogs"), n.Address, n.cluster.authority.CAFile(), tokenFile)
 	if err := os.WriteFile(n.path("agent.yaml"), []byte(config), 0o600); err != nil {
 		return err
 	}
