@@ -76,7 +76,7 @@ class Collector {
   bool list_ok_ = false;
   const AskVersion ask_version_;
   std::string version_;
-  std::string version_error_;  // of the last time it was asked for
+  std::string version_error_;                // of the last time it was asked for
   std::optional<std::int64_t> socket_made_;  // that of the kubelet whose version is asked for
   int version_asks_left_ = 0;
   std::map<std::string, v1alpha1::Source> sources_;
