@@ -40,7 +40,7 @@ NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
     }
     pod.listed = pod.listed_before = true;
     pod.held = held;
-    pod.held_in = report.topology.get();
+    pod.held_in = report.topology;
   }
   for (LedgerPod* pod : pods_) {
     if (!pod->listed && (pod->gone || pod->demand == nullptr)) comparison.ended.push_back(pod);
@@ -92,14 +92,17 @@ std::vector<LedgerPod*> NodeLedger::LoseReport() {
   for (LedgerPod* pod : pods_) {
     pod->handle = LedgerPod::kHoldsNothing;
     pod->listed = pod->listed_before = false;
-    pod->held_in = nullptr;
+    pod->held_in.reset();
   }
   return ended;
 }
 
 std::vector<LedgerPod*> NodeLedger::SetCurrent(bool is_current) {
   is_current_ = is_current;
-  return is_current ? std::vector<LedgerPod*>{} : LetGoOfEnded();
+  if (is_current || !states_) return {};
+  std::vector<LedgerPod*> ended = LetGoOfEnded();
+  Rebuild();
+  return ended;
 }
 
 void NodeLedger::Rebuild() {
@@ -140,7 +143,13 @@ void NodeLedger::AddListed(LedgerPod& pod) {
 
 // The books have it no more. It may be there all the same, unless somebody else has what it had.
 void NodeLedger::AddVanished(LedgerPod& pod) {
-  if (pod.held.empty() || pod.held_in != topology_.get()) return;
+  if (pod.held.empty()) return;
+  if (pod.held_in != topology_) {
+    // What it had was of the machine as it was then (a plugin came or went, a device broke).
+    if (pod.demand == nullptr || HoldsNothing(*topology_, *pod.demand)) return;
+    pod.handle = states_->AddUnknown(pod.demand);
+    return;
+  }
   if (!HasRoomFor(pod.held)) return;
   AddToBooks(*topology_, pod.held, expected_books_);
   states_->SetBooks(expected_books_);
@@ -179,7 +188,9 @@ bool NodeLedger::HasRoomFor(const policy::Holding& held) const {
 void NodeLedger::AddForetold(LedgerPod& pod) {
   if (pod.demand == nullptr || HoldsNothing(*topology_, *pod.demand)) return;
   if (pod.admitted && pod.admitted_at == 0) {
-    if (has_report_ && !policy::Enforces(topology_->kubelet().policy)) {
+    // The next report will say; without an agent nobody will.
+    const bool will_be_listed = has_report_ && is_current_;
+    if (will_be_listed && !policy::Enforces(topology_->kubelet().policy)) {
       pod.handle = states_->AddUnknown(pod.demand);
       if (pod.leaving) states_->StartLeaving(pod.handle);
       return;

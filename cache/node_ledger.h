@@ -61,7 +61,7 @@ struct LedgerPod {
   bool listed = false;         // in the last report
   bool listed_before = false;  // in some report of this agent
   policy::Holding held;        // as last listed, in terms of `held_in`
-  const policy::Topology* held_in = nullptr;
+  std::shared_ptr<const policy::Topology> held_in;
   std::uint64_t admitted_at =
       0;  // orders those that were seen to be admitted; 0: ran when first seen
 };

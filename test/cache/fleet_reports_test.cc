@@ -204,6 +204,22 @@ TEST_F(Reported, APodThatVanishesFromTheReportMayStillBeThere) {
   EXPECT_THAT(Pods(), IsEmpty());
 }
 
+TEST_F(Reported, APodThatVanishesWithItsPluginIsStillThereWhenThePluginIsBack) {
+  fleet_->UpsertPod(Running(PodFor(*test::Want(4, 0), "a")));
+  fleet_->UpsertPod(Running(PodFor(*test::Want(4, 0), "b")));
+  Report({{"a", Devices(gpu0_, 4)}, {"b", Devices(gpu1_, 4)}});
+  // The kubelet starts again: first nobody is there, then the devices are, then the Pods.
+  v1alpha1::NodeReportStatus bare = ReportWith({});
+  for (v1alpha1::Resource& resource : *bare.mutable_resources()) resource.clear_groups();
+  ASSERT_TRUE(fleet_->UpsertReport(kNode, bare).applied);
+  EXPECT_NE(Judge(*test::Want(1, 0)), Reason::kFits);
+  Report({});
+  EXPECT_NE(Judge(*test::Want(1, 0)), Reason::kFits);
+  EXPECT_NE(Judge(*test::Want(4, 0)), Reason::kFits);
+  Report({{"a", Devices(gpu0_, 4)}, {"b", Devices(gpu1_, 4)}});
+  EXPECT_NE(Judge(*test::Want(1, 0)), Reason::kFits);
+}
+
 TEST_F(Reported, APodThatHasBeenReplacedHasReallyGone) {
   fleet_->UpsertPod(Running(PodFor(*test::Want(4, 0), "a")));
   Report({{"a", Devices(gpu0_, 4)}});
