@@ -57,6 +57,23 @@ StringMap ReadReasons(const JsonReader& reader) {
   return reasons;
 }
 
+// `uid` finds the uid of one victim.
+template <typename Uid>
+VictimsByNode ReadVictims(const JsonReader& reader, Uid uid) {
+  VictimsByNode victims;
+  reader.ForEachMember([&](const std::string& node, const JsonReader& entry) {
+    PreemptionVictims& of_node = victims[node];
+    entry["Pods"].ForEach([&](const JsonReader& pod) { of_node.uids.push_back(uid(pod)); });
+    of_node.pdb_violations =
+        entry["NumPDBViolations"].Int(0, std::numeric_limits<std::int64_t>::max());
+  });
+  return victims;
+}
+
+VictimsByNode ReadMetaVictims(const JsonReader& reader) {
+  return ReadVictims(reader, [](const JsonReader& pod) { return pod["UID"].String(); });
+}
+
 json WriteNames(const std::optional<std::vector<std::string>>& names) {
   return names.has_value() ? json(*names) : json(nullptr);
 }
@@ -95,6 +112,36 @@ absl::StatusOr<ExtenderBindingArgs> ParseExtenderBindingArgs(std::string_view te
                                    .pod_namespace = reader["PodNamespace"].String(),
                                    .pod_uid = reader["PodUID"].String(),
                                    .node = reader["Node"].String()};
+      });
+}
+
+absl::StatusOr<ExtenderPreemptionArgs> ParseExtenderPreemptionArgs(std::string_view text) {
+  return Parse<ExtenderPreemptionArgs>(
+      text, "ExtenderPreemptionArgs", [](const JsonReader& reader, absl::Status& status) {
+        ExtenderPreemptionArgs args;
+        args.has_pod = !reader["Pod"].IsNull();
+        absl::StatusOr<Pod> pod = PodFromJsonValue(reader["Pod"].Raw());
+        if (pod.ok()) {
+          args.pod = *std::move(pod);
+        } else if (status.ok()) {
+          const absl::string_view message = pod.status().message();
+          reader["Pod"].Fail({message.data(), message.size()});
+        }
+        const JsonReader uids = reader["NodeNameToMetaVictims"];
+        args.victims = uids.IsNull() ? ReadVictims(reader["NodeNameToVictims"],
+                                                   [](const JsonReader& victim) {
+                                                     return victim["metadata"]["uid"].String();
+                                                   })
+                                     : ReadMetaVictims(uids);
+        return args;
+      });
+}
+
+absl::StatusOr<ExtenderPreemptionResult> ParseExtenderPreemptionResult(std::string_view text) {
+  return Parse<ExtenderPreemptionResult>(
+      text, "ExtenderPreemptionResult", [](const JsonReader& reader, absl::Status& /*status*/) {
+        return ExtenderPreemptionResult{.victims =
+                                            ReadMetaVictims(reader["NodeNameToMetaVictims"])};
       });
 }
 
@@ -141,6 +188,16 @@ std::string ToJson(const ExtenderBindingArgs& args) {
                {"PodNamespace", args.pod_namespace},
                {"PodUID", args.pod_uid},
                {"Node", args.node}});
+}
+
+std::string ToJson(const ExtenderPreemptionResult& result) {
+  json nodes = json::object();
+  for (const auto& [node, victims] : result.victims) {
+    json pods = json::array();
+    for (const std::string& uid : victims.uids) pods.push_back({{"UID", uid}});
+    nodes[node] = {{"Pods", std::move(pods)}, {"NumPDBViolations", victims.pdb_violations}};
+  }
+  return Dump({{"NodeNameToMetaVictims", std::move(nodes)}});
 }
 
 std::string ToJson(const ExtenderFilterResult& result) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,10 +57,33 @@ struct ExtenderBindingResult {
   std::string error;  // empty: bound
 };
 
+// Of one node: whose leaving kube-scheduler thinks makes room.
+struct PreemptionVictims {
+  std::vector<std::string> uids;
+  std::int64_t pdb_violations = 0;
+};
+using VictimsByNode = std::map<std::string, PreemptionVictims, std::less<>>;
+
+// The body of preempt. kube-scheduler names victims by uid (nodeCacheCapable: true) or sends whole
+// Pods, of which only the uid is read; where both are given, the uids are taken.
+struct ExtenderPreemptionArgs {
+  bool has_pod = false;
+  Pod pod;
+  VictimsByNode victims;
+};
+
+// The answer of preempt: a node that is left out is no candidate. Each that is there needs a
+// victim.
+struct ExtenderPreemptionResult {
+  VictimsByNode victims;
+};
+
 // InvalidArgument: malformed JSON with the byte position, a wrong type with its path. A literal
 // null and absent keys are read as empty values; what must be there is for the caller to check.
 absl::StatusOr<ExtenderArgs> ParseExtenderArgs(std::string_view text);
 absl::StatusOr<ExtenderBindingArgs> ParseExtenderBindingArgs(std::string_view text);
+absl::StatusOr<ExtenderPreemptionArgs> ParseExtenderPreemptionArgs(std::string_view text);
+absl::StatusOr<ExtenderPreemptionResult> ParseExtenderPreemptionResult(std::string_view text);
 absl::StatusOr<ExtenderFilterResult> ParseExtenderFilterResult(std::string_view text);
 absl::StatusOr<HostPriorityList> ParseHostPriorityList(std::string_view text);
 absl::StatusOr<ExtenderBindingResult> ParseExtenderBindingResult(std::string_view text);
@@ -67,6 +91,7 @@ absl::StatusOr<ExtenderBindingResult> ParseExtenderBindingResult(std::string_vie
 // Invalid UTF-8 is replaced, never thrown at.
 std::string ToJson(const ExtenderArgs& args);
 std::string ToJson(const ExtenderBindingArgs& args);
+std::string ToJson(const ExtenderPreemptionResult& result);
 std::string ToJson(const ExtenderFilterResult& result);
 std::string ToJson(const HostPriorityList& list);
 std::string ToJson(const ExtenderBindingResult& result);

@@ -161,12 +161,14 @@ NodeAnswer AnswerFor(const NodeView& view, const policy::Demand& demand, Judge& 
   NodeAnswer result;
   result.node = view.name;
   const policy::KubeletSettings& kubelet = view.state->topology->kubelet();
-  result.policy = std::string(policy::TopologyPolicyName(kubelet.policy));
-  result.scope = std::string(policy::TopologyScopeName(kubelet.scope));
+  const bool known = view.state->HasInventory();
+  result.policy = known ? std::string(policy::TopologyPolicyName(kubelet.policy)) : "unknown";
+  result.scope = known ? std::string(policy::TopologyScopeName(kubelet.scope)) : "unknown";
   result.reason = answer.judgement.reason;
   result.alignment = answer.judgement.alignment;
   result.score = answer.judgement.score;
   result.answer = answer.text;
+  if (!known) return result;
   result.resources = Asked(*view.state, demand);
   result.compute = FreeCompute(*view.state, demand);
   const Changes& changes = judge.ChangesOn(*view.state);
@@ -197,7 +199,7 @@ void HelpBySize(const std::vector<NodeView>& fleet, const policy::Demand& demand
   while (Halve(smaller)) {
     Judge judge(smaller, nullptr);
     const auto fits = std::count_if(fleet.begin(), fleet.end(), [&](const NodeView& view) {
-      return view.state != nullptr && judge.Of(*view.state).judgement.fits();
+      return judge.Of(*view.state).judgement.fits();
     });
     if (fits == 0) continue;
     std::string sizes;
@@ -227,7 +229,7 @@ void HelpByMove(const std::vector<NodeView>& fleet, const policy::Demand& demand
   std::vector<std::tuple<int, std::string, std::string>> moves;
   std::size_t looked_at = 0;
   for (const NodeView& view : fleet) {
-    if (view.state == nullptr || !view.state->pending.empty()) continue;
+    if (!view.state->HasInventory() || !view.state->pending.empty()) continue;
     if (view.state->knowledge.usages.size() != 1 || ++looked_at > kMostNodesForMoves) continue;
     for (const PodOnNode& pod : view.pods) {
       if (pod.held.empty()) continue;
@@ -259,7 +261,7 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
   Judge judge(demand, options.strategy);
   std::vector<const NodeView*> order;
   for (const NodeView& view : fleet) {
-    if (view.state == nullptr || (!options.node.empty() && view.name != options.node)) continue;
+    if (!options.node.empty() && view.name != options.node) continue;
     order.push_back(&view);
     const policy::Judgement& judgement = judge.Of(*view.state).judgement;
     result.fit += judgement.fits() ? 1 : 0;

@@ -294,8 +294,12 @@ std::string AnswerOf(const NodeState& state, const policy::Demand& demand,
                "hours before it admits or refuses this Pod";
       }
       [[fallthrough]];
-    default:
-      return fmt::format("no: {}", policy::ReasonText(judgement.reason));
+    default: {
+      std::string_view text = policy::ReasonText(judgement.reason);
+      constexpr std::string_view kUs = "numafit: ";
+      if (text.starts_with(kUs)) text.remove_prefix(kUs.size());
+      return fmt::format("no: {}", text);
+    }
   }
 }
 

@@ -87,10 +87,25 @@ json NodeJson(const NodeView& view, const api::ResourceClasses& classes) {
                                      [](const PodOnNode& pod) { return !pod.admitted; });
   json numa = json::array();
   state.topology->numa().ForEach([&](int id) { numa.push_back(id); });
+  json report = state.HasInventory() ? json("current") : json("none");
+  if (view.stale) report = "stale";
+  if (!state.HasInventory()) {
+    return {{"name", view.name},
+            {"topologyManagerPolicy", "unknown"},
+            {"report", report},
+            {"numa", json::array()},
+            {"accelerators", json::array()},
+            {"endpoints", json::array()},
+            {"largestAligned", nullptr},
+            {"pods", view.pods.size()},
+            {"waiting", waiting},
+            {"settling", false}};
+  }
   return {{"name", view.name},
           {"topologyManagerPolicy", policy::TopologyPolicyName(kubelet.policy)},
           {"topologyManagerScope", policy::TopologyScopeName(kubelet.scope)},
           {"kubeletVersion", fmt::format("{}.{}", kubelet.version.major, kubelet.version.minor)},
+          {"report", std::move(report)},
           {"numa", std::move(numa)},
           {"accelerators", std::move(accelerators_json)},
           {"endpoints", std::move(endpoints_json)},
@@ -145,7 +160,7 @@ std::string ToJson(const Explanation& explanation) {
 std::string NodesToJson(const std::vector<NodeView>& fleet, const api::ResourceClasses& classes) {
   json nodes = json::array();
   for (const NodeView& view : fleet) {
-    if (view.state != nullptr) nodes.push_back(NodeJson(view, classes));
+    nodes.push_back(NodeJson(view, classes));
   }
   return json{{"nodes", std::move(nodes)}}.dump();
 }

@@ -108,7 +108,7 @@ int FleetImpl::AddNode(const std::string& name) {
                     .stale = false,
                     .dirty = false});
   // Readers find a state at every index.
-  nodes_.back().state = table_.Intern(Describe(nodes_.back()));
+  nodes_.back().state = table_.Intern(Describe(nodes_.back(), std::nullopt));
   const api::WriterLock publish(mutex_);
   names_.push_back(name);
   index_.emplace(names_.back(), index);
@@ -211,6 +211,7 @@ void FleetImpl::AddBound(const api::Pod& pod, const std::string& key, int node) 
   PodEntry& entry = NewEntry(key, pod.FullName(), node);
   entry.demand = std::make_shared<const policy::Demand>(DemandOfBound(pod));
   entry.seen = true;
+  entry.priority = pod.priority;
   entry.admitted = ShowsAdmission(pod);
   entry.leaving = pod.metadata.deletion_time != 0;
   const auto placement = pod.metadata.annotations.find(kPlacementAnnotation);
@@ -248,6 +249,7 @@ void FleetImpl::Upsert(const api::Pod& pod) {
   }
   PodEntry& entry = *found->second;
   entry.seen = true;
+  entry.priority = pod.priority;
   if (node == kNoNode) return;
   NodeLedger& ledger = Ledger(node);
   if (entry.demand == nullptr) {

@@ -58,7 +58,8 @@ struct PodOnNode {
 
 struct NodeView {
   std::string name;
-  std::shared_ptr<const NodeState> state;  // null: no inventory for this node
+  std::shared_ptr<const NodeState> state;  // never null; see NodeState::HasInventory
+  bool stale = false;                      // its agent does not keep the report current
   std::vector<PodOnNode> pods;
 };
 
@@ -138,6 +139,21 @@ class Fleet {
   virtual void Commit(std::string_view uid) = 0;
   // The bind did not happen.
   virtual void Release(std::string_view uid) = 0;
+
+  // --- preemption ---
+  // The verdict about `demand` on `node` once the Pods with these uids have left it, whose other
+  // news have come as they are now. Takes its own lock; costs about one filter of one node for each
+  // Pod that waits.
+  [[nodiscard]] virtual policy::Judgement JudgeWithout(std::string_view node,
+                                                       const std::vector<std::string>& uids,
+                                                       const policy::Demand& demand) const = 0;
+  // Who could be asked to leave: Pods that the API server shows on the node, that hold something,
+  // and that are not leaving.
+  struct Victim {
+    std::string uid;
+    std::int32_t priority = 0;
+  };
+  [[nodiscard]] virtual std::vector<Victim> VictimsOn(std::string_view node) const = 0;
 
   // --- readers ---
   // Nodes are numbered 0..n-1 and keep their number for the life of the Fleet. n grows with the

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,9 @@ class FleetImpl final : public Fleet {
                         const policy::Demand& demand) override;
   void Commit(std::string_view uid) override;
   void Release(std::string_view uid) override;
+  policy::Judgement JudgeWithout(std::string_view node, const std::vector<std::string>& uids,
+                                 const policy::Demand& demand) const override;
+  std::vector<Victim> VictimsOn(std::string_view node) const override;
 
   std::size_t size() const override { return size_.load(std::memory_order_acquire); }
   int FindNode(const ReadGuard&, std::string_view name, int hint) const override {
@@ -112,7 +116,9 @@ class FleetImpl final : public Fleet {
   void Forget(const std::string& key, bool never_admitted) NUMAFIT_REQUIRES(write_);
   void Erase(const std::vector<PodEntry*>& pods) NUMAFIT_REQUIRES(write_);
   void MarkDirty(int node) NUMAFIT_REQUIRES(write_);
-  NodeState Describe(const NodeEntry& entry) const NUMAFIT_REQUIRES(write_);
+  // What readers see of a node whose ledger says this.
+  NodeState Describe(const NodeEntry& entry, std::optional<NodeState> told) const
+      NUMAFIT_REQUIRES(write_);
   void Publish() NUMAFIT_REQUIRES(write_) NUMAFIT_EXCLUDES(mutex_);
   NodeView View(int node) const NUMAFIT_REQUIRES(write_);
 

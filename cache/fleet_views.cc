@@ -13,17 +13,45 @@ constexpr std::size_t kSnapshotChunk = 128;
 
 }  // namespace
 
-NodeState FleetImpl::Describe(const NodeEntry& entry) const {
-  if (std::optional<NodeState> state = entry.ledger.Describe()) {
+NodeState FleetImpl::Describe(const NodeEntry& entry, std::optional<NodeState> state) const {
+  if (state) {
     if (entry.stale && options_.refuse_stale) state->barrier = policy::Reason::kStaleReport;
     for (const NodeEntry::CoolDown& each : entry.cool_downs) state->cooling.insert(each.shape);
     return *std::move(state);
   }
-  NodeState state;
-  state.topology = no_machine_;
-  state.knowledge.usages.emplace_back(*no_machine_);
-  state.barrier = policy::Reason::kNoReport;
-  return state;
+  NodeState nothing;
+  nothing.topology = no_machine_;
+  nothing.knowledge.usages.emplace_back(*no_machine_);
+  nothing.barrier = policy::Reason::kNoReport;
+  return nothing;
+}
+
+policy::Judgement FleetImpl::JudgeWithout(std::string_view node,
+                                          const std::vector<std::string>& uids,
+                                          const policy::Demand& demand) const {
+  const api::MutexLock lock(write_);
+  const int index = Find(node, kNoNode);
+  if (index == kNoNode) {
+    policy::Judgement unknown;
+    unknown.reason = policy::Reason::kNoReport;
+    return unknown;
+  }
+  const NodeEntry& entry = nodes_[static_cast<std::size_t>(index)];
+  return JudgeOnNode(Describe(entry, entry.ledger.DescribeWithout(uids)), demand, nullptr);
+}
+
+std::vector<Fleet::Victim> FleetImpl::VictimsOn(std::string_view node) const {
+  const api::MutexLock lock(write_);
+  std::vector<Victim> victims;
+  const int index = Find(node, kNoNode);
+  if (index == kNoNode) return victims;
+  for (const PodEntry* pod : nodes_[static_cast<std::size_t>(index)].ledger.pods()) {
+    const bool stays = pod->seen && !pod->leaving && !pod->gone && !pod->reserved;
+    if (stays && pod->handle != PodEntry::kHoldsNothing) {
+      victims.push_back({pod->key, pod->priority});
+    }
+  }
+  return victims;
 }
 
 void FleetImpl::Publish() {
@@ -36,7 +64,8 @@ void FleetImpl::Publish() {
     const int contradictions = entry.ledger.Contradictions();
     contradictions_ += contradictions - entry.contradictions;
     entry.contradictions = contradictions;
-    std::shared_ptr<const NodeState> state = table_.Intern(Describe(entry));
+    std::shared_ptr<const NodeState> state =
+        table_.Intern(Describe(entry, entry.ledger.Describe()));
     if (state == entry.state) continue;
     old.push_back(std::exchange(entry.state, std::move(state)));
     changed.push_back(node);
@@ -56,6 +85,7 @@ NodeView FleetImpl::View(int node) const {
   NodeView view;
   view.name = Name(node);
   view.state = entry.state;
+  view.stale = entry.stale;
   for (const PodEntry* pod : entry.ledger.pods()) {
     PodOnNode shown;
     shown.name = pod->name;

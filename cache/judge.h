@@ -35,6 +35,8 @@ struct NodeState {
   policy::NodeKnowledge knowledge;
   // Not kFits: why nothing is judged here (no report, or one that is too old).
   policy::Reason barrier = policy::Reason::kFits;
+  // False: nothing is known of the machine, `topology` stands for none.
+  [[nodiscard]] bool HasInventory() const { return barrier != policy::Reason::kNoReport; }
   // Fingerprints of demands that the kubelet refused a moment ago although we had let them in: what
   // is known here is wrong for them.
   std::set<std::string> cooling;

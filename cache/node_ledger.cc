@@ -261,6 +261,16 @@ std::vector<policy::DeviceHolding> NodeLedger::HeldBy(const LedgerPod& pod) cons
   return states_->HeldBy(pod.handle);
 }
 
+std::optional<NodeState> NodeLedger::DescribeWithout(const std::vector<std::string>& keys) const {
+  if (!states_) return std::nullopt;
+  PossibleStates rest = *states_;
+  for (const LedgerPod* pod : pods_) {
+    const bool leaves = std::find(keys.begin(), keys.end(), pod->key) != keys.end();
+    if (leaves && pod->handle != LedgerPod::kHoldsNothing) rest.Remove(pod->handle, false);
+  }
+  return rest.Describe();
+}
+
 std::optional<NodeState> NodeLedger::Describe() const {
   if (!states_) return std::nullopt;
   return states_->Describe();

@@ -48,6 +48,7 @@ struct LedgerPod {
   int node = -1;
   // Null: only a report has shown the Pod.
   std::shared_ptr<const policy::Demand> demand;
+  std::int32_t priority = 0;
   // numafit.io/placement of a Pod that ran when it was first seen.
   std::string placement;
   bool from_file = false;
@@ -122,6 +123,9 @@ class NodeLedger {
   [[nodiscard]] std::vector<policy::DeviceHolding> HeldBy(const LedgerPod& pod) const;
   // Null: no inventory.
   [[nodiscard]] std::optional<NodeState> Describe() const;
+  // The same as if these Pods (by key) had left.
+  [[nodiscard]] std::optional<NodeState> DescribeWithout(
+      const std::vector<std::string>& keys) const;
 
  private:
   [[nodiscard]] bool IsForetold(const LedgerPod& pod) const;

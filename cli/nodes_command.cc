@@ -62,6 +62,9 @@ std::string Largest(const json& node) {
 }
 
 Table::Cell State(const json& node) {
+  const std::string report = node.value("report", "current");
+  if (report == "none") return {"no report", Tone::kCaution};
+  if (report == "stale") return {"agent lost", Tone::kCaution};
   if (node.value("settling", false)) return {"settling", Tone::kCaution};
   if (const int waiting = node.value("waiting", 0); waiting > 0) {
     return {fmt::format("{} on the way", waiting), Tone::kPlain};

@@ -16,6 +16,7 @@
 #include "extender/metrics.h"
 #include "extender/offers.h"
 #include "extender/pod_memory.h"
+#include "extender/preemption.h"
 #include "extender/read_api.h"
 #include "extender/scheduler_service.h"
 #include "extender/simulated_client.h"
@@ -132,6 +133,7 @@ class App::Impl {
   std::unique_ptr<WakeUp> wake_up_;
   std::unique_ptr<SchedulerService> scheduler_;
   std::unique_ptr<BindGate> gate_;
+  std::unique_ptr<Preemption> preemption_;
   std::unique_ptr<ReadApi> read_api_;
   std::unique_ptr<ClusterSync> sync_;
 
@@ -225,6 +227,9 @@ void App::Impl::MakeServices() {
   };
   gate_ = std::make_unique<BindGate>(
       binding, BindGate::Parts{*fleet_, *client_, *offers_, pods_, metrics_, log_});
+  preemption_ =
+      std::make_unique<Preemption>(Preemption::Options{rules_, config_.unknown_nodes, SteadyMs},
+                                   Preemption::Parts{*fleet_, metrics_, log_});
   read_api_ = std::make_unique<ReadApi>(*fleet_, rules_);
   metrics_.Watch({fleet_.get(), &verdicts_, offers_.get(), &scheduler_server_.stats(),
                   config_.read_listen.empty() ? nullptr : &read_server_.stats()});
@@ -262,6 +267,10 @@ void App::Impl::AddRoutes() {
   scheduler_server_.Route("POST", "/prioritize", ParkedServer::Pool::kFast,
                           [this](const Request& request, Response& response) {
                             scheduler_->Prioritize(request, response);
+                          });
+  scheduler_server_.Route("POST", "/preempt", ParkedServer::Pool::kFast,
+                          [this](const Request& request, Response& response) {
+                            preemption_->Serve(request, response);
                           });
   scheduler_server_.Route(
       "POST", "/bind", ParkedServer::Pool::kSlow,

@@ -256,6 +256,15 @@ Metrics::Metrics()
                        .Register(registry);
   wake_ups_total = {&wake_ups.Add({{"result", "woken"}}), &wake_ups.Add({{"result", "gone"}}),
                     &wake_ups.Add({{"result", "error"}})};
+  auto& preemptions = prometheus::BuildCounter()
+                          .Name("numafit_preemption_nodes_total")
+                          .Help(
+                              "Nodes that kube-scheduler proposed to make room on, by result: "
+                              "kept, widened (more victims), vetoed; malformed counts calls.")
+                          .Register(registry);
+  preemption_nodes_total = {
+      &preemptions.Add({{"result", "kept"}}), &preemptions.Add({{"result", "widened"}}),
+      &preemptions.Add({{"result", "vetoed"}}), &preemptions.Add({{"result", "malformed"}})};
   auto& reports = prometheus::BuildCounter()
                       .Name("numafit_reports_total")
                       .Help("NodeReports by result: applied, outdated, invalid.")

@@ -60,6 +60,14 @@ class Metrics {
   prometheus::Counter* log_dropped_total;   // decision lines over the rate limit
   prometheus::Counter* watch_interruptions_total;
 
+  // --- preempt, by what became of each proposed node ---
+  struct {
+    prometheus::Counter* kept;
+    prometheus::Counter* widened;    // with more victims
+    prometheus::Counter* vetoed;     // its victims would have left in vain
+    prometheus::Counter* malformed;  // whole calls, answered with 400
+  } preemption_nodes_total;
+
   // --- NodeReports ---
   struct {
     prometheus::Counter* applied;

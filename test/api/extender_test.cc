@@ -41,6 +41,46 @@ TEST(ExtenderBindingArgsTest, ErrorsNamePlaceOrByte) {
             std::string::npos);
 }
 
+TEST(ExtenderPreemptionArgsTest, ReadsVictimsByUidAndAsWholePods) {
+  const auto by_uid = ParseExtenderPreemptionArgs(
+      R"({"Pod":{"metadata":{"name":"p"},"spec":{"priority":7}},"NodeNameToVictims":null,)"
+      R"("NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"a"},{"UID":"b"}],"NumPDBViolations":2}}})");
+  ASSERT_TRUE(by_uid.ok()) << by_uid.status();
+  EXPECT_TRUE(by_uid->has_pod);
+  EXPECT_EQ(by_uid->pod.priority, 7);
+  ASSERT_EQ(by_uid->victims.size(), 1U);
+  EXPECT_EQ(by_uid->victims.at("n1").uids, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(by_uid->victims.at("n1").pdb_violations, 2);
+  const auto whole = ParseExtenderPreemptionArgs(
+      R"({"NodeNameToVictims":{"n2":{"Pods":[{"metadata":{"uid":"c"}}]}}})");
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_FALSE(whole->has_pod);
+  EXPECT_EQ(whole->victims.at("n2").uids, std::vector<std::string>{"c"});
+}
+
+TEST(ExtenderPreemptionArgsTest, ErrorsNameThePlace) {
+  EXPECT_EQ(
+      Message(
+          ParseExtenderPreemptionArgs(R"({"NodeNameToMetaVictims":{"n":{"Pods":[3]}}})").status()),
+      "NodeNameToMetaVictims.n.Pods[0]: expected an object, got number");
+  EXPECT_FALSE(
+      ParseExtenderPreemptionArgs(R"({"NodeNameToMetaVictims":{"n":{"NumPDBViolations":-1}}})")
+          .ok());
+  EXPECT_TRUE(ParseExtenderPreemptionArgs("null").ok());
+}
+
+TEST(ExtenderPreemptionResultTest, WritesTheExactGoNamesAndReadsBack) {
+  ExtenderPreemptionResult result;
+  result.victims["n1"] = {.uids = {"a"}, .pdb_violations = 1};
+  const std::string text = ToJson(result);
+  EXPECT_EQ(text,
+            R"({"NodeNameToMetaVictims":{"n1":{"NumPDBViolations":1,"Pods":[{"UID":"a"}]}}})");
+  const auto back = ParseExtenderPreemptionResult(text);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->victims.at("n1").uids, std::vector<std::string>{"a"});
+  EXPECT_EQ(ToJson(ExtenderPreemptionResult{}), R"({"NodeNameToMetaVictims":{}})");
+}
+
 TEST(ExtenderJsonTest, WritesTheExactGoNames) {
   EXPECT_EQ(ToJson(ExtenderBindingResult{.error = "no \"room\""}), R"({"Error":"no \"room\""})");
   EXPECT_EQ(ToJson(HostPriorityList{{"n1", 10}, {"n2", 0}}),

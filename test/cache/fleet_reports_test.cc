@@ -5,10 +5,12 @@
 
 #include <deque>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
 #include "api/quantity.h"
+#include "cache/explain.h"
 #include "cache/fleet.h"
 #include "cache/placement.h"
 #include "policy/admit.h"
@@ -129,6 +131,25 @@ TEST_F(Reported, ANodeWithoutAReportTakesNobody) {
   EXPECT_EQ(Judge(*test::Want(1, 0)), Reason::kNoReport);
   Report({});
   EXPECT_EQ(Judge(*test::Want(1, 0)), Reason::kFits);
+}
+
+TEST_F(Reported, PeopleAreToldWhatIsNotKnown) {
+  fleet_->UpsertPod(Running(PodFor(*test::Want(1, 0), "early")));
+  const auto node = [this] {
+    return nlohmann::json::parse(
+        NodesToJson(fleet_->Snapshot(), api::ResourceClasses()))["nodes"][0];
+  };
+  EXPECT_EQ(node()["report"], "none");
+  EXPECT_EQ(node()["topologyManagerPolicy"], "unknown");
+  const auto explained = Explain(fleet_->Snapshot(), "default/p", *test::Want(1, 0), {});
+  ASSERT_TRUE(explained.ok()) << explained.status();
+  EXPECT_EQ(explained->answers.front().answer, "no: no report from this node");
+  EXPECT_EQ(explained->answers.front().policy, "unknown");
+  Report({});
+  EXPECT_EQ(node()["report"], "current");
+  EXPECT_EQ(node()["topologyManagerPolicy"], "single-numa-node");
+  fleet_->SetAgentReady(kNode, false);
+  EXPECT_EQ(node()["report"], "stale");
 }
 
 TEST_F(Reported, WhatIsSeenOutranksWhatWasForetold) {
