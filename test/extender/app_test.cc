@@ -215,6 +215,31 @@ TEST_F(AppTest, MalformedJsonIs400WithThePlace) {
   EXPECT_EQ(Filter(PodJson("a", 1, 1), NodeNames(2))["NodeNames"].size(), 2U);
 }
 
+TEST_F(AppTest, PreemptKeepsVetoesAndExplainsWhatIsMalformed) {
+  Start(1);
+  Fill("a", 4, 0, "node-0000");
+  Fill("b", 4, 0, "node-0000");
+  const auto ask = [&](const std::string& pod, const std::string& victim) {
+    return Connect().Post("/preempt", fmt::format(R"({{"Pod":{},"NodeNameToMetaVictims":)"
+                                                  R"({{"node-0000":{{"Pods":[{{"UID":"{}"}}],)"
+                                                  R"("NumPDBViolations":1}}}}}})",
+                                                  pod, victim));
+  };
+  const json binding = json::parse(BindJson("a", "node-0000"));
+  const std::string uid = binding["PodUID"];
+  const ClientResponse kept = ask(PodJson("c", 4, 0), uid);
+  EXPECT_EQ(kept.status, 200);
+  EXPECT_EQ(json::parse(kept.body)["NodeNameToMetaVictims"]["node-0000"],
+            json::parse(R"({"Pods":[{"UID":")" + uid + R"("}],"NumPDBViolations":1})"));
+  const ClientResponse vetoed = ask(PodJson("c", 8, 0), uid);
+  EXPECT_EQ(json::parse(vetoed.body), json::parse(R"({"NodeNameToMetaVictims":{}})"));
+  const ClientResponse malformed = Connect().Post("/preempt", R"({"Pod":7})");
+  EXPECT_EQ(malformed.status, 400);
+  EXPECT_NE(malformed.body.find("expected an object, got number"), std::string::npos)
+      << malformed.body;
+  EXPECT_EQ(Connect().Post("/preempt", "null").status, 400);
+}
+
 TEST_F(AppTest, PrioritizeRanksInTheOrderOfFilter) {
   Start(100);
   Fill("x", 1, 1, "node-0042");

@@ -23,5 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RoundTrip(ParseExtenderFilterResult(text), ParseExtenderFilterResult);
   RoundTrip(ParseHostPriorityList(text), ParseHostPriorityList);
   RoundTrip(ParseExtenderBindingResult(text), ParseExtenderBindingResult);
+  RoundTrip(ParseExtenderPreemptionResult(text), ParseExtenderPreemptionResult);
+  static_cast<void>(ParseExtenderPreemptionArgs(text).ok());
   return 0;
 }
