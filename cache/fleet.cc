@@ -52,7 +52,8 @@ FleetImpl::FleetImpl(const api::ResourceClasses& classes, Options options, bool 
     : classes_(classes),
       options_(std::move(options)),
       from_reports_(from_reports),
-      no_machine_(NoMachine()) {}
+      no_machine_(NoMachine()),
+      reports_(classes) {}
 
 bool FleetImpl::UpsertPod(const api::Pod& pod) {
   const api::MutexLock lock(write_);
@@ -212,6 +213,7 @@ void FleetImpl::AddBound(const api::Pod& pod, const std::string& key, int node) 
   entry.demand = std::make_shared<const policy::Demand>(DemandOfBound(pod));
   entry.seen = true;
   entry.priority = pod.priority;
+  entry.creation_time = pod.metadata.creation_time;
   entry.admitted = ShowsAdmission(pod);
   entry.leaving = pod.metadata.deletion_time != 0;
   const auto placement = pod.metadata.annotations.find(kPlacementAnnotation);
@@ -250,6 +252,7 @@ void FleetImpl::Upsert(const api::Pod& pod) {
   PodEntry& entry = *found->second;
   entry.seen = true;
   entry.priority = pod.priority;
+  entry.creation_time = pod.metadata.creation_time;
   if (node == kNoNode) return;
   NodeLedger& ledger = Ledger(node);
   if (entry.demand == nullptr) {

@@ -103,6 +103,15 @@ class Fleet {
       std::string observed;
     };
     std::vector<Difference> differences;
+    // Pods whose accelerators and endpoints lie apart, each told once, and not before the API
+    // server has shown it.
+    struct Misaligned {
+      std::string pod;  // namespace/name
+      std::string uid;
+      std::int64_t creation_time = 0;  // seconds since the epoch
+      std::string text;                // "container main: nvidia.com/gpu on NUMA 0, …"
+    };
+    std::vector<Misaligned> misaligned;
   };
   virtual ReportNews UpsertReport(const std::string& node,
                                   const v1alpha1::NodeReportStatus& report) = 0;

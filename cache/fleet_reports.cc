@@ -72,6 +72,12 @@ Fleet::ReportNews FleetImpl::UpsertReport(const std::string& node,
       told.foretold += HoldingText(*read->topology, foretold);
     }
   }
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    PodEntry& pod = *listed[i];
+    if (read->pods[i].misaligned.empty() || !pod.seen || pod.misalignment_told) continue;
+    pod.misalignment_told = true;
+    news.misaligned.push_back({pod.name, pod.key, pod.creation_time, read->pods[i].misaligned});
+  }
   Erase(comparison.ended);
   MarkDirty(index);
   Publish();

@@ -49,6 +49,8 @@ struct LedgerPod {
   // Null: only a report has shown the Pod.
   std::shared_ptr<const policy::Demand> demand;
   std::int32_t priority = 0;
+  std::int64_t creation_time = 0;  // seconds since the epoch
+  bool misalignment_told = false;  // somebody has been told that it is misaligned
   // numafit.io/placement of a Pod that ran when it was first seen.
   std::string placement;
   bool from_file = false;

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "api/resource_class.h"
 #include "policy/compute_state.h"
 #include "policy/topology.h"
 #include "policy/usage.h"
@@ -26,6 +28,9 @@ struct ReportedPod {
   std::string name;  // namespace/name
   std::string uid;   // empty: not known to the agent
   policy::Holding held;
+  // "container main: nvidia.com/gpu on NUMA 0, device.gpustack.ai/rdma on NUMA 1" for each
+  // container whose accelerators and endpoints have no NUMA node in common; empty: there is none.
+  std::string misaligned;
 };
 
 struct ReportedNode {
@@ -44,6 +49,10 @@ struct ReportedNode {
 // may go anywhere.
 class ReportReader {
  public:
+  // `classes` say what accelerators and endpoints are.
+  explicit ReportReader(api::ResourceClasses classes = api::ResourceClasses())
+      : classes_(std::move(classes)) {}
+
   // InvalidArgument names the field and the value: what cannot be a kubelet (policy or NUMA nodes
   // not known), a group that is not there, more devices in use than there are.
   absl::StatusOr<ReportedNode> Read(const v1alpha1::NodeReportStatus& report);
@@ -56,6 +65,7 @@ class ReportReader {
       const v1alpha1::NodeReportStatus& report);
   void ForgetUnused();
 
+  const api::ResourceClasses classes_;
   // Those that nobody uses any more are dropped when there are many.
   static constexpr std::size_t kMinKept = 256;
   std::size_t forget_at_ = kMinKept;

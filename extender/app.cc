@@ -12,6 +12,7 @@
 #include "cache/verdicts.h"
 #include "extender/bind_gate.h"
 #include "extender/cluster_sync.h"
+#include "extender/event_poster.h"
 #include "extender/http/parked_server.h"
 #include "extender/metrics.h"
 #include "extender/offers.h"
@@ -135,6 +136,7 @@ class App::Impl {
   std::unique_ptr<BindGate> gate_;
   std::unique_ptr<Preemption> preemption_;
   std::unique_ptr<ReadApi> read_api_;
+  std::unique_ptr<EventPoster> events_;
   std::unique_ptr<ClusterSync> sync_;
 
   std::mutex stop_mutex_;
@@ -303,8 +305,10 @@ absl::Status App::Impl::Start(Overrides overrides) {
   AddRoutes();
   kube::Client* const watched = watch_override ? client_.get() : watch_client_.get();
   if (watched != nullptr) {
+    events_ = std::make_unique<EventPoster>(EventPoster::Options(),
+                                            EventPoster::Parts{*watched, metrics_, log_});
     sync_ = std::make_unique<ClusterSync>(
-        *watched, ClusterSync::Parts{*fleet_, *offers_, *wake_up_, metrics_, log_},
+        *watched, ClusterSync::Parts{*fleet_, *offers_, *wake_up_, *events_, metrics_, log_},
         config_.inventory_from_reports);
     wake_up_->Start([this] { return sync_->synced(); });
   }

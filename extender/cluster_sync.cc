@@ -134,6 +134,7 @@ void ClusterSync::TakeReport(const api::NodeReport& report) {
   (news.applied ? parts_.metrics.reports_total.applied : parts_.metrics.reports_total.outdated)
       ->Increment();
   parts_.metrics.predictions_total.confirmed->Increment(news.confirmed);
+  for (const auto& told : news.misaligned) TellMisaligned(node, told);
   for (const cache::Fleet::ReportNews::Difference& difference : news.differences) {
     parts_.metrics.predictions_total.mismatch->Increment();
     parts_.log.Write(LogLevel::kWarn, LogLine("prediction-mismatch")
@@ -142,6 +143,28 @@ void ClusterSync::TakeReport(const api::NodeReport& report) {
                                           .Text("foretold", difference.foretold)
                                           .Text("observed", difference.observed));
   }
+}
+
+void ClusterSync::TellMisaligned(const std::string& node,
+                                 const cache::Fleet::ReportNews::Misaligned& told) {
+  parts_.log.Write(
+      LogLevel::kWarn,
+      LogLine("misaligned").Text("node", node).Text("pod", told.pod).Text("devices", told.text));
+  const std::size_t slash = told.pod.find('/');
+  kube::EventRequest event;
+  event.kind = "Pod";
+  event.object_namespace = told.pod.substr(0, slash);
+  event.name = told.pod.substr(slash + 1);
+  event.uid = told.uid;
+  event.reason = "DevicesMisaligned";
+  event.action = "Observed";
+  event.note = "accelerators and endpoints lie on different NUMA nodes: " + told.text;
+  event.warning = true;
+  event.controller = "numafit.io/extender";
+  event.instance = "numafit-extender";
+  // The same time whoever posts it and however often: it stays one Event.
+  event.time_micros = told.creation_time * 1'000'000;
+  parts_.events.Post(std::move(event));
 }
 
 void ClusterSync::DropReport(const std::string& node) {

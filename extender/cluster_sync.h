@@ -9,6 +9,7 @@
 
 #include "cache/fleet.h"
 #include "extender/decision_log.h"
+#include "extender/event_poster.h"
 #include "extender/metrics.h"
 #include "extender/offers.h"
 #include "extender/wake_up.h"
@@ -25,6 +26,7 @@ class ClusterSync {
     cache::Fleet& fleet;
     Offers& offers;
     WakeUp& wake_up;
+    EventPoster& events;
     Metrics& metrics;
     DecisionLog& log;
   };
@@ -42,6 +44,7 @@ class ClusterSync {
   void SeePod(const api::Pod& pod, bool deleted);
   void TakeReport(const api::NodeReport& report);
   void DropReport(const std::string& node);
+  void TellMisaligned(const std::string& node, const cache::Fleet::ReportNews::Misaligned& told);
 
   Parts parts_;
   std::set<std::string> reported_;  // used by the thread of reports_ alone

@@ -279,6 +279,11 @@ Metrics::Metrics()
                           .Register(registry);
   predictions_total = {&predictions.Add({{"result", "confirmed"}}),
                        &predictions.Add({{"result", "mismatch"}})};
+  auto& events = prometheus::BuildCounter()
+                     .Name("numafit_events_total")
+                     .Help("Kubernetes Events by result: posted, dropped.")
+                     .Register(registry);
+  events_total = {&events.Add({{"result", "posted"}}), &events.Add({{"result", "dropped"}})};
   refusals_ = &prometheus::BuildCounter()
                    .Name("numafit_kubelet_refusals_total")
                    .Help("Pods that the gate had let in and their kubelet refused, by its reason.")

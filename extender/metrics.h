@@ -78,6 +78,10 @@ class Metrics {
     prometheus::Counter* confirmed;  // a Pod has what was foretold
     prometheus::Counter* mismatch;   // ... something else
   } predictions_total;
+  struct {
+    prometheus::Counter* posted;
+    prometheus::Counter* dropped;
+  } events_total;
   // A kubelet refused a Pod that the gate had let in, by the kubelet's reason.
   void CountRefusal(const std::string& reason);
 

@@ -120,6 +120,55 @@ TEST_F(Reports, MisalignedContainersAreCounted) {
       [this] { return Metrics().find("numafit_misaligned_containers 1") != std::string::npos; }));
 }
 
+TEST_F(Reports, AMisalignedPodIsToldOnce) {
+  Report("a", {});
+  Start();
+  api::Pod pod;
+  pod.metadata.name = "x";
+  pod.metadata.namespace_ = "default";
+  pod.metadata.uid = "uid-x";
+  pod.metadata.creation_time = 1'700'000'000;
+  pod.node_name = "a";
+  pod.status.phase = "Running";
+  pod.status.container_statuses = 1;
+  server_.PutPod(pod);
+  EXPECT_TRUE(Soon([this] { return Metrics().find("numafit_fleet_pods 1") != std::string::npos; }));
+  auto status =
+      std::make_shared<v1alpha1::NodeReportStatus>(test::ReportOf(test::SpecOf(test::kEven)));
+  v1alpha1::Pod* listed = status->add_pods();
+  listed->set_namespace_("default");
+  listed->set_name("x");
+  listed->set_uid("uid-x");
+  v1alpha1::Container* container = listed->add_containers();
+  container->set_name("main");
+  for (const auto& [resource, group] : {std::pair{test::kGpu, 0}, std::pair{test::kRdma, 7}}) {
+    for (v1alpha1::HeldDevices* held : {listed->add_devices(), container->add_devices()}) {
+      held->set_resource(resource);
+      held->set_group(group);
+      held->set_count(1);
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    status->set_generation(++generation_);
+    api::NodeReport report;
+    report.metadata.name = "a";
+    report.status = status;
+    server_.PutNodeReport(api::NodeReportToJson(report));
+    EXPECT_TRUE(Soon([&] {
+      return Metrics().find("numafit_reports_total{result=\"applied\"} " + std::to_string(i + 2)) !=
+             std::string::npos;
+    }));
+  }
+  EXPECT_TRUE(Soon([this] { return !server_.events().empty(); }));
+  ASSERT_EQ(server_.events().size(), 1U);
+  const json event = json::parse(server_.events().front());
+  EXPECT_EQ(event["reason"], "DevicesMisaligned");
+  EXPECT_EQ(event["regarding"]["name"], "x");
+  EXPECT_THAT(event["note"].get<std::string>(),
+              HasSubstr("container main: nvidia.com/gpu on NUMA 0, device.gpustack.ai/rdma on "
+                        "NUMA 1"));
+}
+
 TEST_F(Reports, AReportThatCannotBeRightChangesNothing) {
   Report("a", {{"x", 1, 0}, {"y", 0, 1}});
   Start();
