@@ -184,7 +184,7 @@ class Fleet {
   [[nodiscard]] virtual const NodeState* State(const ReadGuard&, int index) const = 0;
   // State ids by node index: a contiguous array for the hot path.
   [[nodiscard]] virtual const std::uint64_t* StateIds(const ReadGuard&) const = 0;
-  // Copies, for explanations; takes its own lock.
+  // Copies, for explanations, in the order of the file, else by name; takes its own lock.
   [[nodiscard]] virtual std::vector<NodeView> Snapshot() const = 0;
 
   struct Stats {

@@ -108,6 +108,11 @@ std::vector<NodeView> FleetImpl::Snapshot() const {
     const std::size_t end = std::min(size(), views.size() + kSnapshotChunk);
     while (views.size() < end) views.push_back(View(static_cast<int>(views.size())));
   }
+  // Reports come in any order.
+  if (from_reports_) {
+    std::sort(views.begin(), views.end(),
+              [](const NodeView& a, const NodeView& b) { return a.name < b.name; });
+  }
   return views;
 }
 
