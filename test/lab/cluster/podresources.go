@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -50,11 +51,16 @@ func (n *Node) Holdings(ctx context.Context) ([]judge.Holding, error) {
 	return holdings, nil
 }
 
-// DeviceIDs are the devices of one container of PodResources, by resource.
+// DeviceIDs are the devices of one container of PodResources, by resource, each once: the kubelet lists
+// a device for each of its NUMA nodes.
 func DeviceIDs(container *podresources.ContainerResources) map[string][]string {
 	ids := map[string][]string{}
 	for _, devices := range container.Devices {
-		ids[devices.ResourceName] = append(ids[devices.ResourceName], devices.DeviceIds...)
+		for _, id := range devices.DeviceIds {
+			if !slices.Contains(ids[devices.ResourceName], id) {
+				ids[devices.ResourceName] = append(ids[devices.ResourceName], id)
+			}
+		}
 	}
 	return ids
 }
