@@ -19,6 +19,12 @@ const std::string& KeyOf(const api::Pod& pod, std::string& storage) {
   return storage;
 }
 
+// A static Pod's uid is the hash of its file; the API server's object has another one.
+std::string StaticUid(const api::Pod& pod) {
+  const auto hash = pod.metadata.annotations.find("kubernetes.io/config.hash");
+  return hash == pod.metadata.annotations.end() ? std::string() : hash->second;
+}
+
 // What nodes without an inventory look like: a machine without devices.
 std::shared_ptr<const policy::Topology> NoMachine() {
   policy::TopologySpec spec;
@@ -216,6 +222,7 @@ void FleetImpl::AddBound(const api::Pod& pod, const std::string& key, int node) 
   entry.creation_time = pod.metadata.creation_time;
   entry.admitted = ShowsAdmission(pod);
   entry.leaving = pod.metadata.deletion_time != 0;
+  entry.static_uid = StaticUid(pod);
   const auto placement = pod.metadata.annotations.find(kPlacementAnnotation);
   if (placement != pod.metadata.annotations.end()) entry.placement = placement->second;
   if (node != kNoNode) Ledger(node).Add(entry);
@@ -238,10 +245,12 @@ void FleetImpl::Upsert(const api::Pod& pod) {
     found = pods_.find(key);
   }
   if (found == pods_.end() && node != kNoNode) {
-    if (PodEntry* const reported = FindReported(pod, node); reported != nullptr) {
+    if (PodEntry* const reported = FindReported(pod.FullName(), StaticUid(pod), node);
+        reported != nullptr) {
       std::unique_ptr<PodEntry> entry = std::move(pods_.find(reported->key)->second);
       pods_.erase(reported->key);
       entry->key = key;
+      entry->static_uid = StaticUid(pod);
       found = pods_.emplace(key, std::move(entry)).first;
     }
   }

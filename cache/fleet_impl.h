@@ -110,7 +110,8 @@ class FleetImpl final : public Fleet {
   PodEntry& NewEntry(const std::string& key, std::string name, int node) NUMAFIT_REQUIRES(write_);
   void AddBound(const api::Pod& pod, const std::string& key, int node) NUMAFIT_REQUIRES(write_);
   // The entry that a report made for this Pod without knowing its uid; null: there is none.
-  PodEntry* FindReported(const api::Pod& pod, int node) NUMAFIT_REQUIRES(write_);
+  PodEntry* FindReported(const std::string& name, const std::string& static_uid, int node)
+      NUMAFIT_REQUIRES(write_);
   PodEntry& EntryFor(const ReportedPod& reported, int node) NUMAFIT_REQUIRES(write_);
   policy::Demand DemandOfBound(const api::Pod& pod) const;
   void Forget(const std::string& key, bool never_admitted) NUMAFIT_REQUIRES(write_);

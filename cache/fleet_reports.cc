@@ -14,27 +14,25 @@ constexpr std::string_view kReportedKey = "reported:";
 
 }  // namespace
 
-PodEntry* FleetImpl::FindReported(const api::Pod& pod, int node) {
-  // A static Pod's uid is the hash of its file; the API server's object has another one.
-  const auto hash = pod.metadata.annotations.find("kubernetes.io/config.hash");
-  if (hash != pod.metadata.annotations.end()) {
-    const auto found = pods_.find(hash->second);
+PodEntry* FleetImpl::FindReported(const std::string& name, const std::string& static_uid,
+                                  int node) {
+  for (const std::string& key : {static_uid, std::string(kReportedKey) + name}) {
+    const auto found = pods_.find(key);
     if (found != pods_.end() && found->second->node == node) return found->second.get();
   }
-  const auto found = pods_.find(std::string(kReportedKey) + pod.FullName());
-  return found != pods_.end() && found->second->node == node ? found->second.get() : nullptr;
+  return nullptr;
 }
 
 PodEntry& FleetImpl::EntryFor(const ReportedPod& reported, int node) {
-  if (!reported.uid.empty()) {
-    const auto found = pods_.find(reported.uid);
-    if (found != pods_.end() && found->second->node == node) return *found->second;
-    if (found == pods_.end()) return NewEntry(reported.uid, reported.name, node);
-  }
+  const auto known = pods_.find(reported.uid);
+  if (known != pods_.end() && known->second->node == node) return *known->second;
   for (PodEntry* pod : Ledger(node).pods()) {
-    if (pod->name == reported.name && (reported.uid.empty() || pod->key == reported.uid)) {
+    if (reported.uid.empty() ? pod->name == reported.name : pod->static_uid == reported.uid) {
       return *pod;
     }
+  }
+  if (!reported.uid.empty() && known == pods_.end()) {
+    return NewEntry(reported.uid, reported.name, node);
   }
   const std::string key = std::string(kReportedKey) + reported.name;
   const auto found = pods_.find(key);

@@ -160,7 +160,7 @@ bool NodeLedger::HasRoomFor(const policy::Holding& held) const {
   for (const policy::ClassCount& item : held.devices) {
     int taken = item.count;
     for (const LedgerPod* pod : pods_) {
-      if (pod->handle == LedgerPod::kHoldsNothing) continue;
+      if (pod->handle == LedgerPod::kHoldsNothing || pod->held_in != topology_) continue;
       for (const policy::ClassCount& other : pod->held.devices) {
         if (other.class_index == item.class_index) taken += other.count;
       }
@@ -244,6 +244,11 @@ bool NodeLedger::End(LedgerPod& pod, bool never_admitted) {
 }
 
 void NodeLedger::Drop(const LedgerPod& pod) {
+  // The report that the states are made of anew has it in its books.
+  if (pod.listed && pod.held_in == topology_) {
+    const auto released = AfterRelease(*topology_, books_, pod.held);
+    if (!released.empty()) books_ = released.front();
+  }
   pods_.erase(std::find(pods_.begin(), pods_.end(), &pod));
 }
 

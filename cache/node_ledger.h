@@ -45,6 +45,8 @@ struct LedgerPod {
 
   std::string key;   // uid, without one namespace/name
   std::string name;  // namespace/name
+  // What its kubelet calls a static Pod, whose object has a uid of its own; empty for others.
+  std::string static_uid;
   int node = -1;
   // Null: only a report has shown the Pod.
   std::shared_ptr<const policy::Demand> demand;

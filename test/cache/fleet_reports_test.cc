@@ -283,6 +283,8 @@ TEST_F(Reported, AStaticPodIsOnePod) {
   mirror.metadata.annotations["kubernetes.io/config.hash"] = "uid-static";
   fleet_->UpsertPod(mirror);
   EXPECT_EQ(Pods().size(), 1U);
+  Report({{"static", Devices(gpu0_, 4)}});  // still by the name that its kubelet knows
+  EXPECT_EQ(Pods().size(), 1U);
   EXPECT_EQ(Judge(*test::Want(4, 0)), Reason::kFits);
 }
 
