@@ -6,11 +6,11 @@
 #include <set>
 
 #include "api/resource_class.h"
+#include "api/tree_reader.h"
+#include "api/yaml_tree.h"
 #include "cache/device_ids.h"
 #include "cache/embedded_fleet.h"
 #include "cache/fleet_file_reader.h"
-#include "cache/tree_reader.h"
-#include "cache/yaml_tree.h"
 
 namespace numafit::cache {
 namespace {
@@ -26,7 +26,7 @@ struct Shape {
   std::shared_ptr<const policy::Topology> topology;
 };
 
-std::optional<std::vector<int>> ReadDeviceNuma(const TreeReader& entry,
+std::optional<std::vector<int>> ReadDeviceNuma(const api::TreeReader& entry,
                                                const policy::TopologySpec& spec) {
   if (entry["numa"].IsNull()) return std::nullopt;
   // -1 is what some plugins publish for "unknown"; the kubelet finds it in no mask.
@@ -40,7 +40,7 @@ std::optional<std::vector<int>> ReadDeviceNuma(const TreeReader& entry,
 }
 
 // One entry of `devices`; `numbers` counts the devices of each resource over the entries.
-void ReadDevices(const TreeReader& entry, std::map<std::string, int>& numbers,
+void ReadDevices(const api::TreeReader& entry, std::map<std::string, int>& numbers,
                  policy::TopologySpec& spec) {
   entry.AllowOnly({"resource", "numa", "count", "tokens", "ids", "idPrefix", "unhealthy"});
   entry["resource"].Require();
@@ -86,9 +86,9 @@ void ReadDevices(const TreeReader& entry, std::map<std::string, int>& numbers,
 }
 
 // Records a message of Topology::Create where it belongs: it begins with the key that it is about.
-void FailOfTopology(const TreeReader& shape, std::string_view message) {
-  const TreeReader kubelet = shape["kubelet"];
-  const std::pair<std::string_view, TreeReader> places[] = {
+void FailOfTopology(const api::TreeReader& shape, std::string_view message) {
+  const api::TreeReader kubelet = shape["kubelet"];
+  const std::pair<std::string_view, api::TreeReader> places[] = {
       {"numa: ", shape["numa"]},
       {"devices: ", shape["devices"]},
       {"cpuManagerPolicy static: ", kubelet["cpuManagerPolicy"]},
@@ -102,7 +102,7 @@ void FailOfTopology(const TreeReader& shape, std::string_view message) {
   shape.Fail(message);
 }
 
-void CheckReservedCpus(const TreeReader& place, const policy::TopologySpec& spec) {
+void CheckReservedCpus(const api::TreeReader& place, const policy::TopologySpec& spec) {
   std::set<int> rest(spec.kubelet.reserved_cpus.begin(), spec.kubelet.reserved_cpus.end());
   for (const policy::NumaNodeSpec& numa : spec.numa) {
     for (const policy::CoreSpec& core : numa.cores) {
@@ -114,7 +114,7 @@ void CheckReservedCpus(const TreeReader& place, const policy::TopologySpec& spec
   }
 }
 
-Shape ReadShape(const TreeReader& place) {
+Shape ReadShape(const api::TreeReader& place) {
   place.AllowOnly({"name", "kubelet", "numa", "devices"});
   Shape shape;
   KubeletEntry kubelet;
@@ -126,7 +126,7 @@ Shape ReadShape(const TreeReader& place) {
   CheckReservedCpus(place["kubelet"]["reservedSystemCPUs"], shape.spec);
   std::map<std::string, int> numbers;
   place["devices"].ForEach(
-      [&](const TreeReader& entry) { ReadDevices(entry, numbers, shape.spec); });
+      [&](const api::TreeReader& entry) { ReadDevices(entry, numbers, shape.spec); });
   if (!place.ok()) return shape;
   absl::StatusOr<std::shared_ptr<const policy::Topology>> topology =
       policy::Topology::Create(shape.spec);
@@ -138,7 +138,7 @@ Shape ReadShape(const TreeReader& place) {
   return shape;
 }
 
-std::vector<std::string> ReadNodeNames(const TreeReader& entry) {
+std::vector<std::string> ReadNodeNames(const api::TreeReader& entry) {
   const std::int64_t count = entry["count"].Int(0, kMaxPerEntry, 1);
   if (entry["name"].IsPresent()) {
     if (entry["namePrefix"].IsPresent()) entry["namePrefix"].Fail("cannot be given beside name");
@@ -157,10 +157,10 @@ std::vector<std::string> ReadNodeNames(const TreeReader& entry) {
 
 }  // namespace
 
-void ReadNodes(const TreeReader& root, FleetFile& fleet) {
+void ReadNodes(const api::TreeReader& root, FleetFile& fleet) {
   std::map<std::string, Shape, std::less<>> shapes;
   root["shapes"].Require();
-  root["shapes"].ForEach([&](const TreeReader& place) {
+  root["shapes"].ForEach([&](const api::TreeReader& place) {
     place["name"].Require();
     const std::string name = place["name"].Text();
     if (shapes.count(name) != 0) place["name"].Fail(fmt::format("\"{}\" is taken", name));
@@ -168,7 +168,7 @@ void ReadNodes(const TreeReader& root, FleetFile& fleet) {
   });
   std::set<std::string> taken;
   root["nodes"].Require();
-  root["nodes"].ForEach([&](const TreeReader& entry) {
+  root["nodes"].ForEach([&](const api::TreeReader& entry) {
     entry.AllowOnly({"shape", "count", "name", "namePrefix", "labels"});
     entry["shape"].Require();
     const auto shape = shapes.find(entry["shape"].Text());
@@ -188,7 +188,7 @@ void ReadNodes(const TreeReader& root, FleetFile& fleet) {
 }
 
 absl::StatusOr<FleetFile> ParseFleetFile(std::string_view yaml, const std::string& file_name) {
-  absl::StatusOr<std::vector<YamlTree>> documents = ParseYaml(yaml, file_name);
+  absl::StatusOr<std::vector<api::YamlTree>> documents = api::ParseYaml(yaml, file_name);
   if (!documents.ok()) return documents.status();
   if (documents->size() != 1) {
     return absl::InvalidArgumentError(
@@ -196,7 +196,7 @@ absl::StatusOr<FleetFile> ParseFleetFile(std::string_view yaml, const std::strin
   }
   absl::Status status;
   FleetFile fleet;
-  const TreeReader root(documents->front(), file_name, status);
+  const api::TreeReader root(documents->front(), file_name, status);
   if (root.Require()) {
     root.AllowOnly({"apiVersion", "kind", "shapes", "nodes", "pods"});
     if (root["apiVersion"].Text() != kApiVersion) {
@@ -214,7 +214,7 @@ absl::StatusOr<FleetFile> ParseFleetFile(std::string_view yaml, const std::strin
 }
 
 absl::StatusOr<FleetFile> LoadFleetFile(const std::string& path) {
-  absl::StatusOr<std::string> text = ReadTextFile(path);
+  absl::StatusOr<std::string> text = api::ReadTextFile(path);
   if (!text.ok()) return text.status();
   return ParseFleetFile(*text, path);
 }

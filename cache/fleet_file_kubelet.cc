@@ -24,8 +24,8 @@ constexpr std::int64_t kDefaultEvictionBytes = std::int64_t{100} << 20;
 
 // What a word of the file may be, as the kubelet's own configuration spells it.
 template <typename T>
-T Word(const TreeReader& place, std::optional<T> (*parse)(std::string_view), std::string_view known,
-       T fallback) {
+T Word(const api::TreeReader& place, std::optional<T> (*parse)(std::string_view),
+       std::string_view known, T fallback) {
   if (place.IsNull()) return fallback;
   const std::string text = place.Text();
   if (const std::optional<T> value = parse(text)) return *value;
@@ -45,7 +45,7 @@ std::optional<policy::MemoryPolicy> ParseMemoryPolicy(std::string_view name) {
   return std::nullopt;
 }
 
-void ReadTopologyOptions(const TreeReader& options, policy::KubeletSettings& settings) {
+void ReadTopologyOptions(const api::TreeReader& options, policy::KubeletSettings& settings) {
   options.AllowOnly({"prefer-closest-numa-nodes", "max-allowable-numa-nodes"});
   settings.prefer_closest_numa_nodes = options["prefer-closest-numa-nodes"].Bool(false);
   settings.max_allowable_numa_nodes =
@@ -53,7 +53,7 @@ void ReadTopologyOptions(const TreeReader& options, policy::KubeletSettings& set
 }
 
 // An amount of 0 or more.
-api::Quantity ReadAmount(const TreeReader& place) {
+api::Quantity ReadAmount(const api::TreeReader& place) {
   if (place.IsNull()) return {};
   const std::string text = place.Text();
   const absl::StatusOr<api::Quantity> quantity = api::Quantity::Parse(text);
@@ -68,13 +68,13 @@ struct Reserved {
 };
 
 // kubeReserved or systemReserved; `written` is filled as the file has it.
-Reserved ReadReserved(const TreeReader& place, api::StringMap& written) {
+Reserved ReadReserved(const api::TreeReader& place, api::StringMap& written) {
   place.AllowOnly({kCpu, kMemory});
   written = place.TextMap();
   return {ReadAmount(place[kCpu]).milli(), ReadAmount(place[kMemory]).value()};
 }
 
-std::int64_t ReadEviction(const TreeReader& place, api::StringMap& written) {
+std::int64_t ReadEviction(const api::TreeReader& place, api::StringMap& written) {
   if (place.IsNull()) return kDefaultEvictionBytes;
   place.AllowOnly({kMemoryAvailable});
   place[kMemoryAvailable].Require();
@@ -82,7 +82,7 @@ std::int64_t ReadEviction(const TreeReader& place, api::StringMap& written) {
   return ReadAmount(place[kMemoryAvailable]).value();
 }
 
-void ReadReservedCpus(const TreeReader& place, policy::KubeletSettings& settings) {
+void ReadReservedCpus(const api::TreeReader& place, policy::KubeletSettings& settings) {
   if (place.IsNull()) return;
   const absl::StatusOr<policy::CpuSet> cpus = policy::ParseCpuSet(place.Text());
   if (!cpus.ok()) {
@@ -93,14 +93,14 @@ void ReadReservedCpus(const TreeReader& place, policy::KubeletSettings& settings
 }
 
 // One entry of reservedMemory; `taken` finds those that are given twice.
-policy::MemoryReservation ReadMemoryReservation(const TreeReader& entry,
+policy::MemoryReservation ReadMemoryReservation(const api::TreeReader& entry,
                                                 std::set<std::pair<int, std::string>>& taken) {
   entry.AllowOnly({"numaNode", "limits"});
   policy::MemoryReservation reservation;
   entry["numaNode"].Require();
   reservation.numa = static_cast<int>(entry["numaNode"].Int(0, kMaxNumaNodes - 1, 0));
   entry["limits"].Require();
-  entry["limits"].ForEachField([&](const std::string& type, const TreeReader& value) {
+  entry["limits"].ForEachField([&](const std::string& type, const api::TreeReader& value) {
     if (type != kMemory && !std::string_view(type).starts_with(kHugepages)) {
       value.Fail("unknown type, expected memory or hugepages-<size>");
     }
@@ -114,7 +114,7 @@ policy::MemoryReservation ReadMemoryReservation(const TreeReader& entry,
 
 // memorymanager's validateReservedMemory: what is reserved NUMA node by NUMA node is what the node
 // keeps from Pods. kubeReserved and systemReserved know no hugepages.
-void CheckReservedMemory(const TreeReader& place, const policy::KubeletSettings& settings,
+void CheckReservedMemory(const api::TreeReader& place, const policy::KubeletSettings& settings,
                          std::int64_t kept) {
   std::map<std::string, std::int64_t> sums = {{std::string(kMemory), 0}};
   for (const policy::MemoryReservation& entry : settings.reserved_memory) {
@@ -130,14 +130,14 @@ void CheckReservedMemory(const TreeReader& place, const policy::KubeletSettings&
   }
 }
 
-void ReadManagers(const TreeReader& kubelet, policy::KubeletSettings& settings,
+void ReadManagers(const api::TreeReader& kubelet, policy::KubeletSettings& settings,
                   KubeletReservations& written) {
   settings.cpu_policy = Word<policy::CpuPolicy>(kubelet["cpuManagerPolicy"], ParseCpuPolicy,
                                                 "none, static", policy::CpuPolicy::kNone);
   for (const auto& [option, value] : kubelet["cpuManagerPolicyOptions"].TextMap()) {
     settings.cpu_options[option] = value;
   }
-  kubelet["featureGates"].ForEachField([&](const std::string& gate, const TreeReader& value) {
+  kubelet["featureGates"].ForEachField([&](const std::string& gate, const api::TreeReader& value) {
     settings.feature_gates[gate] = value.Bool(false);
   });
   ReadReservedCpus(kubelet["reservedSystemCPUs"], settings);
@@ -151,7 +151,7 @@ void ReadManagers(const TreeReader& kubelet, policy::KubeletSettings& settings,
       Word<policy::MemoryPolicy>(kubelet["memoryManagerPolicy"], ParseMemoryPolicy, "None, Static",
                                  policy::MemoryPolicy::kNone);
   std::set<std::pair<int, std::string>> taken;
-  kubelet["reservedMemory"].ForEach([&](const TreeReader& entry) {
+  kubelet["reservedMemory"].ForEach([&](const api::TreeReader& entry) {
     settings.reserved_memory.push_back(ReadMemoryReservation(entry, taken));
   });
   if (settings.memory_policy == policy::MemoryPolicy::kStatic) {
@@ -172,7 +172,7 @@ std::string FormatBytes(std::int64_t bytes) {
   return fmt::format("{}{}", bytes, kUnits[unit]);
 }
 
-void ReadKubelet(const TreeReader& kubelet, KubeletEntry& entry) {
+void ReadKubelet(const api::TreeReader& kubelet, KubeletEntry& entry) {
   kubelet.AllowOnly({"version", "topologyManagerPolicy", "topologyManagerScope",
                      "topologyManagerPolicyOptions", "cpuManagerPolicy", "cpuManagerPolicyOptions",
                      "reservedSystemCPUs", "kubeReserved", "systemReserved", "evictionHard",

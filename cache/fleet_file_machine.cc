@@ -22,7 +22,7 @@ constexpr int kUnknownDistance = 255;
 constexpr std::int64_t kKernelUnit = 1024;  // /proc and /sys give memory in KiB
 
 // A list as the kernel writes it, ascending.
-std::vector<int> ReadCpus(const TreeReader& place) {
+std::vector<int> ReadCpus(const api::TreeReader& place) {
   std::vector<int> cpus;
   if (place.IsNull()) return cpus;
   const absl::StatusOr<policy::CpuSet> set = policy::ParseCpuSet(place.Text());
@@ -35,8 +35,8 @@ std::vector<int> ReadCpus(const TreeReader& place) {
 }
 
 // The further threads of the cores in `cores`: the k-th CPU of each list belongs to the k-th core.
-void AddSiblings(const TreeReader& place, std::vector<policy::CoreSpec>& cores) {
-  const auto add = [&](const TreeReader& list) {
+void AddSiblings(const api::TreeReader& place, std::vector<policy::CoreSpec>& cores) {
+  const auto add = [&](const api::TreeReader& list) {
     const std::vector<int> cpus = ReadCpus(list);
     if (cpus.size() != cores.size()) {
       list.Fail(fmt::format("names {} CPUs, expected one for each of the {} in cpus", cpus.size(),
@@ -52,9 +52,9 @@ void AddSiblings(const TreeReader& place, std::vector<policy::CoreSpec>& cores) 
   }
 }
 
-std::vector<policy::CoreSpec> ReadCores(const TreeReader& place) {
+std::vector<policy::CoreSpec> ReadCores(const api::TreeReader& place) {
   std::vector<policy::CoreSpec> cores;
-  place.ForEach([&](const TreeReader& entry) {
+  place.ForEach([&](const api::TreeReader& entry) {
     entry.AllowOnly({"threads", "socket", "uncore"});
     entry["threads"].Require();
     policy::CoreSpec& core = cores.emplace_back();
@@ -68,7 +68,7 @@ std::vector<policy::CoreSpec> ReadCores(const TreeReader& place) {
   return cores;
 }
 
-std::vector<policy::CoreSpec> ReadNumaCores(const TreeReader& numa) {
+std::vector<policy::CoreSpec> ReadNumaCores(const api::TreeReader& numa) {
   if (numa["cores"].IsPresent()) {
     for (const std::string_view key : {"cpus", "siblings", "threadsPerCore", "socket"}) {
       if (numa[key].IsPresent()) numa[key].Fail("cannot be given beside cores");
@@ -85,9 +85,9 @@ std::vector<policy::CoreSpec> ReadNumaCores(const TreeReader& numa) {
   return cores;
 }
 
-std::vector<policy::HugepagePool> ReadHugepages(const TreeReader& place) {
+std::vector<policy::HugepagePool> ReadHugepages(const api::TreeReader& place) {
   std::vector<policy::HugepagePool> pools;
-  place.ForEachField([&](const std::string& size, const TreeReader& value) {
+  place.ForEachField([&](const std::string& size, const api::TreeReader& value) {
     const absl::StatusOr<api::Quantity> bytes = api::Quantity::Parse(size);
     // Resource names go by the one spelling that Kubernetes has for a size.
     if (!bytes.ok() || bytes->value() < kKernelUnit || FormatBytes(bytes->value()) != size) {
@@ -100,7 +100,7 @@ std::vector<policy::HugepagePool> ReadHugepages(const TreeReader& place) {
   return pools;
 }
 
-policy::NumaNodeSpec ReadNuma(const TreeReader& numa) {
+policy::NumaNodeSpec ReadNuma(const api::TreeReader& numa) {
   numa.AllowOnly({"id", "cpus", "siblings", "threadsPerCore", "socket", "cores", "memory",
                   "hugepages", "distances"});
   policy::NumaNodeSpec spec;
@@ -127,7 +127,7 @@ policy::NumaNodeSpec ReadNuma(const TreeReader& numa) {
 
 // The file gives distances by position, as sysfs does; the kubelet and TopologySpec go by NUMA id.
 // Ids that the machine has not are never asked for.
-void DistancesById(const TreeReader& place, std::vector<policy::NumaNodeSpec>& numa) {
+void DistancesById(const api::TreeReader& place, std::vector<policy::NumaNodeSpec>& numa) {
   int last = 0;
   for (const policy::NumaNodeSpec& node : numa) last = std::max(last, node.id);
   for (policy::NumaNodeSpec& node : numa) {
@@ -162,7 +162,7 @@ void SpreadPageSizes(std::vector<policy::NumaNodeSpec>& numa) {
   }
 }
 
-void CheckCpus(const TreeReader& place, const std::vector<policy::NumaNodeSpec>& numa) {
+void CheckCpus(const api::TreeReader& place, const std::vector<policy::NumaNodeSpec>& numa) {
   std::set<int> taken;
   for (const policy::NumaNodeSpec& node : numa) {
     for (const policy::CoreSpec& core : node.cores) {
@@ -176,9 +176,9 @@ void CheckCpus(const TreeReader& place, const std::vector<policy::NumaNodeSpec>&
 
 }  // namespace
 
-void ReadMachine(const TreeReader& place, std::vector<policy::NumaNodeSpec>& numa) {
+void ReadMachine(const api::TreeReader& place, std::vector<policy::NumaNodeSpec>& numa) {
   place.Require();
-  place.ForEach([&](const TreeReader& entry) { numa.push_back(ReadNuma(entry)); });
+  place.ForEach([&](const api::TreeReader& entry) { numa.push_back(ReadNuma(entry)); });
   DistancesById(place, numa);
   SpreadPageSizes(numa);
   CheckCpus(place, numa);

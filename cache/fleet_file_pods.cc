@@ -21,7 +21,7 @@ class PodReader {
     for (const FleetNode& node : fleet.nodes) nodes_[node.name] = &node;
   }
 
-  void Read(const TreeReader& place) {
+  void Read(const api::TreeReader& place) {
     place.AllowOnly(
         {"namespace", "name", "node", "labels", "annotations", "initContainers", "containers"});
     FleetPod entry;
@@ -50,15 +50,15 @@ class PodReader {
   }
 
  private:
-  void ReadContainers(const TreeReader& place, const FleetNode& node, FleetPod& entry) {
+  void ReadContainers(const api::TreeReader& place, const FleetNode& node, FleetPod& entry) {
     // Devices of earlier init containers, which later containers of the Pod may have as well.
     TakenDevices reusable;
-    const auto read = [&](const TreeReader& container, bool init) {
+    const auto read = [&](const api::TreeReader& container, bool init) {
       ReadContainer(container, init, node, entry, reusable);
     };
-    place["initContainers"].ForEach([&](const TreeReader& item) { read(item, true); });
+    place["initContainers"].ForEach([&](const api::TreeReader& item) { read(item, true); });
     place["containers"].Require();
-    place["containers"].ForEach([&](const TreeReader& item) { read(item, false); });
+    place["containers"].ForEach([&](const api::TreeReader& item) { read(item, false); });
     for (const auto& [container, devices] : entry.devices) {
       for (const auto& [resource, ids] : devices) {
         taken_[node.name][resource].insert(ids.begin(), ids.end());
@@ -67,8 +67,8 @@ class PodReader {
     CheckAllOrNone(place, node, entry);
   }
 
-  void ReadContainer(const TreeReader& place, bool init, const FleetNode& node, FleetPod& entry,
-                     TakenDevices& reusable) {
+  void ReadContainer(const api::TreeReader& place, bool init, const FleetNode& node,
+                     FleetPod& entry, TakenDevices& reusable) {
     if (init) {
       place.AllowOnly({"name", "restartPolicy", "resources", "devices", "numa"});
     } else {
@@ -80,13 +80,13 @@ class PodReader {
     if (entry.devices.count(container.name) != 0 || HasContainer(entry.pod, container.name)) {
       place["name"].Fail(fmt::format("\"{}\" is there twice in this Pod", container.name));
     }
-    if (const TreeReader restart = place["restartPolicy"]; !restart.IsNull()) {
+    if (const api::TreeReader restart = place["restartPolicy"]; !restart.IsNull()) {
       if (restart.Text() != "Always") {
         restart.Fail(fmt::format("is \"{}\", expected Always", restart.Text()));
       }
       container.restart_always = true;
     }
-    const TreeReader resources = place["resources"];
+    const api::TreeReader resources = place["resources"];
     resources.AllowOnly({"limits", "requests"});
     container.resources.limits = ReadResources(resources["limits"]);
     container.resources.requests = ReadResources(resources["requests"]);
@@ -120,9 +120,9 @@ class PodReader {
            std::any_of(pod.init_containers.begin(), pod.init_containers.end(), same);
   }
 
-  static api::ResourceList ReadResources(const TreeReader& place) {
+  static api::ResourceList ReadResources(const api::TreeReader& place) {
     api::ResourceList list;
-    place.ForEachField([&](const std::string& resource, const TreeReader& amount) {
+    place.ForEachField([&](const std::string& resource, const api::TreeReader& amount) {
       const absl::StatusOr<api::Quantity> quantity = api::Quantity::Parse(amount.Text());
       if (!quantity.ok()) {
         amount.Fail(fmt::format("is \"{}\", expected an amount like 4 or 16Gi", amount.Text()));
@@ -144,9 +144,9 @@ class PodReader {
     return has(reusable) || (!has(taken_[node.name]) && !has(taken_now_));
   }
 
-  void TakeByIds(const TreeReader& place, const api::Container& container, const FleetNode& node,
-                 FleetPod& entry, const TakenDevices& reusable) {
-    place.ForEachField([&](const std::string& resource, const TreeReader& list) {
+  void TakeByIds(const api::TreeReader& place, const api::Container& container,
+                 const FleetNode& node, FleetPod& entry, const TakenDevices& reusable) {
+    place.ForEachField([&](const std::string& resource, const api::TreeReader& list) {
       const std::vector<std::string> ids = list.Texts();
       const int pool = node.topology->FindPool(resource);
       if (pool < 0) list.Fail(fmt::format("node {} has no such devices", node.name));
@@ -171,8 +171,8 @@ class PodReader {
   }
 
   // The first free devices on that NUMA node, an init container's own first.
-  void TakeByNuma(const TreeReader& place, const api::Container& container, const FleetNode& node,
-                  FleetPod& entry, const TakenDevices& reusable) {
+  void TakeByNuma(const api::TreeReader& place, const api::Container& container,
+                  const FleetNode& node, FleetPod& entry, const TakenDevices& reusable) {
     const auto numa = static_cast<int>(place.Int(0, kMaxNumaId, 0));
     for (const auto& [resource, quantity] : container.resources.limits) {
       if (node.topology->FindPool(resource) < 0) continue;
@@ -199,7 +199,7 @@ class PodReader {
   }
 
   // What a Pod holds is either known or not.
-  void CheckAllOrNone(const TreeReader& place, const FleetNode& node, const FleetPod& entry) {
+  void CheckAllOrNone(const api::TreeReader& place, const FleetNode& node, const FleetPod& entry) {
     taken_now_.clear();
     if (entry.devices.empty()) return;
     for (const auto* list : {&entry.pod.init_containers, &entry.pod.containers}) {
@@ -226,9 +226,9 @@ class PodReader {
 
 }  // namespace
 
-void ReadPods(const TreeReader& root, FleetFile& fleet) {
+void ReadPods(const api::TreeReader& root, FleetFile& fleet) {
   PodReader reader(fleet);
-  root["pods"].ForEach([&](const TreeReader& place) {
+  root["pods"].ForEach([&](const api::TreeReader& place) {
     if (place.ok()) reader.Read(place);
   });
 }

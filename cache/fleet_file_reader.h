@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "api/tree_reader.h"
 #include "cache/fleet_file.h"
-#include "cache/tree_reader.h"
 
 namespace numafit::cache {
 
@@ -17,13 +17,13 @@ struct KubeletEntry {
 };
 
 // Each reads its part of the file; errors go to the reader's status.
-void ReadKubelet(const TreeReader& kubelet, KubeletEntry& entry);
+void ReadKubelet(const api::TreeReader& kubelet, KubeletEntry& entry);
 // A shape's NUMA nodes.
-void ReadMachine(const TreeReader& place, std::vector<policy::NumaNodeSpec>& numa);
+void ReadMachine(const api::TreeReader& place, std::vector<policy::NumaNodeSpec>& numa);
 // Shapes and nodes.
-void ReadNodes(const TreeReader& root, FleetFile& fleet);
+void ReadNodes(const api::TreeReader& root, FleetFile& fleet);
 // The Pods; needs the nodes.
-void ReadPods(const TreeReader& root, FleetFile& fleet);
+void ReadPods(const api::TreeReader& root, FleetFile& fleet);
 
 // As Kubernetes writes sizes: "2Mi", "1536".
 [[nodiscard]] std::string FormatBytes(std::int64_t bytes);

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "api/pod_json.h"
-#include "cache/yaml_tree.h"
+#include "api/yaml_tree.h"
 
 namespace numafit::cache {
 namespace {
@@ -85,12 +85,13 @@ class Collector {
 }  // namespace
 
 absl::StatusOr<std::vector<api::Pod>> ParsePods(std::string_view text, const std::string& file) {
-  absl::StatusOr<std::vector<YamlTree>> documents = ParseYaml(text, file);
+  absl::StatusOr<std::vector<api::YamlTree>> documents = api::ParseYaml(text, file);
   if (!documents.ok()) return documents.status();
   Collector collector(file);
-  for (const YamlTree& document : *documents) {
-    if (document.kind == YamlTree::Kind::kNull) continue;
-    if (absl::Status status = collector.Add(YamlToJson(document), document.line); !status.ok()) {
+  for (const api::YamlTree& document : *documents) {
+    if (document.kind == api::YamlTree::Kind::kNull) continue;
+    if (absl::Status status = collector.Add(api::YamlToJson(document), document.line);
+        !status.ok()) {
       return status;
     }
   }

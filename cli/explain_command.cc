@@ -9,9 +9,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "api/yaml_tree.h"
 #include "cache/explain_compute.h"
 #include "cache/pod_file.h"
-#include "cache/yaml_tree.h"
 #include "cli/command.h"
 #include "cli/source.h"
 #include "cli/table.h"
@@ -223,7 +223,7 @@ std::string Render(const json& explanation, bool all, const Terminal& terminal) 
 }
 
 absl::StatusOr<std::string> ReadInput(const std::string& file) {
-  if (file != "-") return cache::ReadTextFile(file);
+  if (file != "-") return api::ReadTextFile(file);
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }
 

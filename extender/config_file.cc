@@ -3,15 +3,15 @@
 #include <utility>
 #include <vector>
 
-#include "cache/tree_reader.h"
-#include "cache/yaml_tree.h"
+#include "api/tree_reader.h"
+#include "api/yaml_tree.h"
 #include "extender/config.h"
 #include "fmt/format.h"
 
 namespace numafit::extender {
 namespace {
 
-using cache::TreeReader;
+using api::TreeReader;
 
 policy::AlignmentNeed ReadAlignment(const TreeReader& place, policy::AlignmentNeed fallback) {
   if (!place.IsPresent()) return fallback;
@@ -120,7 +120,7 @@ void ExpectText(const TreeReader& place, std::string_view expected) {
 }  // namespace
 
 absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name, Config* config) {
-  absl::StatusOr<std::vector<cache::YamlTree>> documents = cache::ParseYaml(yaml, file_name);
+  absl::StatusOr<std::vector<api::YamlTree>> documents = api::ParseYaml(yaml, file_name);
   if (!documents.ok()) return documents.status();
   if (documents->size() != 1) {
     return absl::InvalidArgumentError(
@@ -164,7 +164,7 @@ absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name
 }
 
 absl::Status ApplyConfigFile(const std::string& path, Config* config) {
-  absl::StatusOr<std::string> text = cache::ReadTextFile(path);
+  absl::StatusOr<std::string> text = api::ReadTextFile(path);
   if (!text.ok()) return text.status();
   return ApplyConfigText(*text, path, config);
 }
