@@ -181,6 +181,7 @@ void Collector::ReadPodResources() {
                        : absl::StatusOr<std::vector<ListedPod>>(allocatable.status());
   Note(kPodResources, pods.status());
   list_ok_ = pods.ok();
+  kubelet_away_ = !list_ok_ && NobodyListens(kubelet_.Path(kSocketFile));
   if (pods.ok()) seen_.pods = *std::move(pods);
   DeviceMemory::News news;
   news.allocatable = list_ok_ ? &*allocatable : nullptr;
@@ -203,6 +204,7 @@ v1alpha1::NodeReportStatus Collector::Report() {
   }
   v1alpha1::NodeReportStatus report = Assemble(seen_, classes_, config_.endpoint_map);
   if (!version_.empty()) report.mutable_kubelet()->set_version(version_);
+  if (kubelet_away_) report.mutable_kubelet()->set_away(true);
   return report;
 }
 

@@ -48,6 +48,11 @@ class Collector {
   // One call; much cheaper than a Collect.
   bool PodsChanged();
 
+  // Readable once the kubelet has ended (PodResourcesClient::ended_fd); TakeKubeletEnd takes the
+  // news.
+  [[nodiscard]] int kubelet_ended_fd() const { return client_.ended_fd(); }
+  void TakeKubeletEnd() { client_.TakeEnd(); }
+
   // Folders whose changes matter, and where the kubelet's socket is.
   [[nodiscard]] std::vector<std::string> WatchedFolders() const;
 
@@ -74,6 +79,7 @@ class Collector {
   DeviceMemory memory_;
   Observations seen_;
   bool list_ok_ = false;
+  bool kubelet_away_ = false;
   const AskVersion ask_version_;
   std::string version_;
   std::string version_error_;                // of the last time it was asked for

@@ -25,6 +25,7 @@ std::optional<Pacer::Time> Pacer::ChangeDue() const {
 }
 
 Pacer::Look Pacer::Due(Time now) const {
+  if (kubelet_ended_) return Look::kPods;
   if (now >= next_full_) return Look::kEverything;
   const std::optional<Time> change = ChangeDue();
   if (change.has_value() && now >= *change) {
@@ -37,7 +38,10 @@ void Pacer::Done(Look look, Time now) {
   if (look == Look::kNothing) return;
   next_pods_ = now + options_.pods_poll;
   if (look == Look::kPodsChanged) return;
+  kubelet_ended_ = false;
   earliest_ = now + options_.min_interval;
+  // A kubelet that ended and has come back since is looked at as a whole.
+  if (look == Look::kPods && kubelet_changed_) return;
   first_change_.reset();
   if (look == Look::kEverything) {
     next_full_ = now + options_.full_poll;
@@ -46,6 +50,7 @@ void Pacer::Done(Look look, Time now) {
 }
 
 Pacer::Time Pacer::Next() const {
+  if (kubelet_ended_) return Time::min();
   const Time poll = std::min(next_pods_, next_full_);
   const std::optional<Time> change = ChangeDue();
   return change.has_value() ? std::min(poll, *change) : poll;

@@ -30,6 +30,8 @@ class Pacer {
   void OnChange(Time now);
   // The kubelet's socket came or went.
   void OnKubelet(Time now);
+  // The kubelet has ended: what is bound to the node from now on is lost, so it is told at once.
+  void OnKubeletEnd() { kubelet_ended_ = true; }
 
   // What is due. The caller does it and then says Done (of kNothing a no-op).
   [[nodiscard]] Look Due(Time now) const;
@@ -44,6 +46,7 @@ class Pacer {
   std::optional<Time> first_change_;
   Time last_change_;
   bool kubelet_changed_ = false;
+  bool kubelet_ended_ = false;
   Time next_pods_;
   Time next_full_;
   Time earliest_;

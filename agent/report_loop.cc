@@ -58,10 +58,15 @@ void RunReports(const AgentConfig& config, Collector& collector, Publisher& publ
   Pacer pacer({config.settle, config.min_interval, config.pods_poll, config.full_poll},
               Clock::now());
   for (;;) {
-    std::array<pollfd, 2> fds = {{{stop_fd, POLLIN, 0}, {watch.fd(), POLLIN, 0}}};
+    std::array<pollfd, 3> fds = {
+        {{stop_fd, POLLIN, 0}, {watch.fd(), POLLIN, 0}, {collector.kubelet_ended_fd(), POLLIN, 0}}};
     ::poll(fds.data(), fds.size(), WaitMillis(pacer, publisher, Clock::now()));
     if (fds[0].revents != 0) return;
     TakeEvents(watch, pacer);
+    if (fds[2].revents != 0) {
+      collector.TakeKubeletEnd();
+      pacer.OnKubeletEnd();
+    }
     const Pacer::Look look = pacer.Due(Clock::now());
     if (look != Pacer::Look::kNothing) {
       if (look == Pacer::Look::kEverything) watch.Rearm();

@@ -19,6 +19,15 @@ namespace numafit::api {
 using ResourceList = std::map<std::string, Quantity, std::less<>>;
 using StringMap = std::map<std::string, std::string, std::less<>>;
 
+struct OwnerReference {
+  std::string kind;
+  std::string name;
+  std::string uid;
+  bool controller = false;
+
+  friend bool operator==(const OwnerReference&, const OwnerReference&) = default;
+};
+
 struct ObjectMeta {
   std::string name;
   std::string namespace_;
@@ -29,6 +38,7 @@ struct ObjectMeta {
   // RFC 3339 instants as seconds since the epoch; 0 = not set.
   std::int64_t creation_time = 0;
   std::int64_t deletion_time = 0;
+  std::vector<OwnerReference> owners = {};
 };
 
 struct ResourceRequirements {
@@ -49,6 +59,7 @@ struct PodCondition {
   std::string type;
   std::string status;
   std::string reason;
+  std::string message = {};
 };
 
 struct PodStatus {
@@ -74,6 +85,9 @@ struct Pod {
   // Pod-level resources (spec.resources), absent in most Pods.
   std::optional<ResourceRequirements> resources;
   std::vector<std::string> resource_claims;
+  // Names of spec.schedulingGates: while there is one, no scheduler looks at the Pod.
+  std::vector<std::string> scheduling_gates = {};
+  StringMap node_selector = {};
   PodStatus status;
 
   // namespace/name

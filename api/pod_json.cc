@@ -69,6 +69,17 @@ ResourceRequirements ReadRequirements(const JsonReader& reader) {
           .claims = ReadNames(reader["claims"])};
 }
 
+std::vector<OwnerReference> ReadOwners(const JsonReader& reader) {
+  std::vector<OwnerReference> owners;
+  reader.ForEach([&](const JsonReader& entry) {
+    owners.push_back({.kind = entry["kind"].String(),
+                      .name = entry["name"].String(),
+                      .uid = entry["uid"].String(),
+                      .controller = entry["controller"].Bool()});
+  });
+  return owners;
+}
+
 ObjectMeta ReadMeta(const JsonReader& reader) {
   return {.name = reader["name"].String(),
           .namespace_ = reader["namespace"].String(),
@@ -77,7 +88,8 @@ ObjectMeta ReadMeta(const JsonReader& reader) {
           .labels = ReadStringMap(reader["labels"]),
           .annotations = ReadStringMap(reader["annotations"]),
           .creation_time = ReadTime(reader["creationTimestamp"]),
-          .deletion_time = ReadTime(reader["deletionTimestamp"])};
+          .deletion_time = ReadTime(reader["deletionTimestamp"]),
+          .owners = ReadOwners(reader["ownerReferences"])};
 }
 
 std::vector<Container> ReadContainers(const JsonReader& reader) {
@@ -101,7 +113,8 @@ PodStatus ReadPodStatus(const JsonReader& reader) {
   reader["conditions"].ForEach([&](const JsonReader& entry) {
     status.conditions.push_back({.type = entry["type"].String(),
                                  .status = entry["status"].String(),
-                                 .reason = entry["reason"].String()});
+                                 .reason = entry["reason"].String(),
+                                 .message = entry["message"].String()});
   });
   status.container_statuses =
       static_cast<int>(reader["containerStatuses"].Size() + reader["initContainerStatuses"].Size());
@@ -123,6 +136,8 @@ Pod ReadPod(const JsonReader& reader) {
     pod.resources = ReadRequirements(resources);
   }
   pod.resource_claims = ReadNames(spec["resourceClaims"]);
+  pod.scheduling_gates = ReadNames(spec["schedulingGates"]);
+  pod.node_selector = ReadStringMap(spec["nodeSelector"]);
   pod.status = ReadPodStatus(reader["status"]);
   return pod;
 }
@@ -234,6 +249,13 @@ json WriteMeta(const ObjectMeta& meta) {
   Put(object, "annotations", json(meta.annotations));
   Put(object, "creationTimestamp", WriteTime(meta.creation_time));
   Put(object, "deletionTimestamp", WriteTime(meta.deletion_time));
+  json owners = json::array();
+  for (const OwnerReference& owner : meta.owners) {
+    json entry = {{"kind", owner.kind}, {"name", owner.name}, {"uid", owner.uid}};
+    if (owner.controller) entry["controller"] = true;
+    owners.push_back(std::move(entry));
+  }
+  Put(object, "ownerReferences", std::move(owners));
   return object;
 }
 
@@ -260,6 +282,7 @@ json WritePodStatus(const PodStatus& status) {
   for (const PodCondition& condition : status.conditions) {
     json entry = {{"type", condition.type}, {"status", condition.status}};
     Put(entry, "reason", condition.reason);
+    Put(entry, "message", condition.message);
     conditions.push_back(std::move(entry));
   }
   Put(object, "conditions", std::move(conditions));
@@ -316,6 +339,8 @@ std::string PodToJson(const Pod& pod) {
   spec["containers"] = WriteContainers(pod.containers);
   if (pod.resources.has_value()) spec["resources"] = WriteRequirements(*pod.resources);
   Put(spec, "resourceClaims", WriteNames(pod.resource_claims));
+  Put(spec, "schedulingGates", WriteNames(pod.scheduling_gates));
+  Put(spec, "nodeSelector", json(pod.node_selector));
   json object = {{"metadata", WriteMeta(pod.metadata)}, {"spec", std::move(spec)}};
   Put(object, "status", WritePodStatus(pod.status));
   return Dump(object);

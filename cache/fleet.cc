@@ -113,6 +113,7 @@ int FleetImpl::AddNode(const std::string& name) {
                     .contradictions = 0,
                     .cool_downs = {},
                     .stale = false,
+                    .kubelet_away = false,
                     .dirty = false});
   // Readers find a state at every index.
   nodes_.back().state = table_.Intern(Describe(nodes_.back(), std::nullopt));

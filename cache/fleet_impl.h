@@ -34,6 +34,7 @@ struct NodeEntry {
   };
   std::vector<CoolDown> cool_downs;
   bool stale = false;
+  bool kubelet_away = false;  // said the last report
   bool dirty = false;
 };
 

@@ -59,6 +59,7 @@ Fleet::ReportNews FleetImpl::UpsertReport(const std::string& node,
   std::vector<PodEntry*> listed;
   for (const ReportedPod& pod : read->pods) listed.push_back(&EntryFor(pod, index));
   const NodeLedger::Comparison comparison = ledger.Observe(*read, listed);
+  Node(index).kubelet_away = read->kubelet_away;
   news.applied = true;
   news.confirmed = comparison.confirmed;
   for (const NodeLedger::Comparison::Difference& difference : comparison.differences) {
@@ -86,6 +87,7 @@ void FleetImpl::DeleteReport(const std::string& node) {
   const api::MutexLock lock(write_);
   const int index = Find(node, kNoNode);
   if (index == kNoNode || !Ledger(index).has_report()) return;
+  Node(index).kubelet_away = false;
   Erase(Ledger(index).LoseReport());
   MarkDirty(index);
   Publish();

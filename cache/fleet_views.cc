@@ -15,6 +15,8 @@ constexpr std::size_t kSnapshotChunk = 128;
 
 NodeState FleetImpl::Describe(const NodeEntry& entry, std::optional<NodeState> state) const {
   if (state) {
+    // Of an agent that is lost nobody hears that the kubelet is back.
+    if (entry.kubelet_away && !entry.stale) state->barrier = policy::Reason::kKubeletAway;
     if (entry.stale && options_.refuse_stale) state->barrier = policy::Reason::kStaleReport;
     for (const NodeEntry::CoolDown& each : entry.cool_downs) state->cooling.insert(each.shape);
     return *std::move(state);

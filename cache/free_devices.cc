@@ -59,6 +59,32 @@ ResourceFree FreeDevices(const NodeState& state, int pool) {
   return result;
 }
 
+FreeTogether MostOnOneNumaNode(const NodeState& state, int pool) {
+  const policy::Topology& topology = *state.topology;
+  const policy::Topology::Pool& own = topology.pools()[static_cast<std::size_t>(pool)];
+  FreeTogether result;
+  bool first = true;
+  for (const policy::Usage& usage : state.knowledge.usages) {
+    FreeTogether best;
+    topology.numa().ForEach([&](int numa) {
+      int free = 0;
+      for (int i = own.first_class; i < own.first_class + own.class_count; ++i) {
+        const auto& device_class = topology.classes()[static_cast<std::size_t>(i)];
+        if (!device_class.healthy || !device_class.numa.contains(numa)) continue;
+        free += std::max(0, device_class.count - usage.taken(i));
+      }
+      if (free > best.count) best = {free, numa};
+    });
+    if (first || best.count < result.count) {
+      result = best;
+    } else if (best.count == result.count && best.numa != result.numa) {
+      result.numa = -1;
+    }
+    first = false;
+  }
+  return result;
+}
+
 std::string ShortName(const std::string& resource) {
   const std::size_t slash = resource.rfind('/');
   return slash == std::string::npos ? resource : resource.substr(slash + 1);

@@ -28,6 +28,13 @@ struct ResourceFree {
 
 [[nodiscard]] ResourceFree FreeDevices(const NodeState& state, int pool);
 
+// The most devices of the pool that are free on one NUMA node, whatever the kubelet's state is.
+struct FreeTogether {
+  int count = 0;
+  int numa = -1;  // -1: it depends on the state which one, or none has any
+};
+[[nodiscard]] FreeTogether MostOnOneNumaNode(const NodeState& state, int pool);
+
 // "gpu" for "nvidia.com/gpu": what stands after the last slash.
 [[nodiscard]] std::string ShortName(const std::string& resource);
 // "0", "0 and 1", "0, 1 and 2".

@@ -186,6 +186,7 @@ NodeReportStatus Nameless(const NodeReportStatus& report) {
   NodeReportStatus bare;
   *bare.mutable_kubelet() = report.kubelet();
   bare.mutable_kubelet()->set_confirmed(false);
+  bare.mutable_kubelet()->set_away(false);
   *bare.mutable_numa_nodes() = report.numa_nodes();
   std::map<std::string, int> numbers;
   for (const v1alpha1::Resource& resource : report.resources()) {
@@ -513,6 +514,7 @@ absl::StatusOr<ReportedNode> ReportReader::Read(const NodeReportStatus& report) 
   node.topology = *std::move(topology);
   node.boot_id = report.boot_id();
   node.generation = report.generation();
+  node.kubelet_away = report.kubelet().away();
   node.misaligned_containers = report.summary().misaligned_containers();
   Classes classes(*node.topology);
   if (absl::Status status = classes.Find(report); !status.ok()) return status;

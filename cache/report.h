@@ -38,6 +38,8 @@ struct ReportedNode {
   std::string boot_id;
   std::int32_t generation = 0;
   std::vector<ReportedPod> pods;
+  // Nobody listens at the kubelet's socket; the rest is what was seen last.
+  bool kubelet_away = false;
   // Containers whose accelerators and endpoints lie on different NUMA nodes, as the agent counts.
   std::int32_t misaligned_containers = 0;
   // The books of the static managers as their state files have them. Where the agent could not read

@@ -22,6 +22,7 @@
 #include "extender/scheduler_service.h"
 #include "extender/simulated_client.h"
 #include "extender/wake_up.h"
+#include "extender/workload_service.h"
 #include "fmt/format.h"
 
 namespace numafit::extender {
@@ -117,6 +118,7 @@ class App::Impl {
   absl::Status MakeFleet(const cache::FleetFile* file);
   absl::Status MakeClients(Overrides& overrides);
   void MakeServices();
+  void WatchCluster(kube::Client& client);
   void AddRoutes();
   void AddCommonRoutes(http::ParkedServer& server);
   void Housekeep();
@@ -137,6 +139,7 @@ class App::Impl {
   std::unique_ptr<Preemption> preemption_;
   std::unique_ptr<ReadApi> read_api_;
   std::unique_ptr<EventPoster> events_;
+  std::unique_ptr<WorkloadService> workloads_;  // null: nobody asks
   std::unique_ptr<ClusterSync> sync_;
 
   std::mutex stop_mutex_;
@@ -232,9 +235,24 @@ void App::Impl::MakeServices() {
   preemption_ =
       std::make_unique<Preemption>(Preemption::Options{rules_, config_.unknown_nodes, SteadyMs},
                                    Preemption::Parts{*fleet_, metrics_, log_});
-  read_api_ = std::make_unique<ReadApi>(*fleet_, rules_);
-  metrics_.Watch({fleet_.get(), &verdicts_, offers_.get(), &scheduler_server_.stats(),
-                  config_.read_listen.empty() ? nullptr : &read_server_.stats()});
+}
+
+void App::Impl::WatchCluster(kube::Client& client) {
+  events_ = std::make_unique<EventPoster>(EventPoster::Options(),
+                                          EventPoster::Parts{client, metrics_, log_});
+  if (config_.watch_workloads) {
+    WorkloadService::Options options;
+    options.now_ms = SteadyMs;
+    options.wall_ms = WallMs;
+    workloads_ = std::make_unique<WorkloadService>(
+        options, WorkloadService::Parts{client, *fleet_, rules_, *events_, metrics_, log_});
+  }
+  sync_ = std::make_unique<ClusterSync>(
+      client,
+      ClusterSync::Parts{*fleet_, *offers_, *wake_up_, *events_, metrics_, log_, workloads_.get()},
+      config_.inventory_from_reports);
+  wake_up_->Start([this] { return sync_->synced(); });
+  if (workloads_ != nullptr) workloads_->Start([this] { return sync_->synced(); });
 }
 
 void App::Impl::AddCommonRoutes(http::ParkedServer& server) {
@@ -280,6 +298,10 @@ void App::Impl::AddRoutes() {
   read_server_.Route(
       "GET", "/v1/nodes", ParkedServer::Pool::kFast,
       [this](const Request& request, Response& response) { read_api_->Nodes(request, response); });
+  read_server_.Route("GET", "/v1/workloads", ParkedServer::Pool::kFast,
+                     [this](const Request& request, Response& response) {
+                       read_api_->Workloads(request, response);
+                     });
   read_server_.Route("POST", "/v1/explain", ParkedServer::Pool::kFast,
                      [this](const Request& request, Response& response) {
                        read_api_->Explain(request, response);
@@ -302,16 +324,12 @@ absl::Status App::Impl::Start(Overrides overrides) {
   if (status.ok()) status = MakeClients(overrides);
   if (!status.ok()) return status;
   MakeServices();
-  AddRoutes();
   kube::Client* const watched = watch_override ? client_.get() : watch_client_.get();
-  if (watched != nullptr) {
-    events_ = std::make_unique<EventPoster>(EventPoster::Options(),
-                                            EventPoster::Parts{*watched, metrics_, log_});
-    sync_ = std::make_unique<ClusterSync>(
-        *watched, ClusterSync::Parts{*fleet_, *offers_, *wake_up_, *events_, metrics_, log_},
-        config_.inventory_from_reports);
-    wake_up_->Start([this] { return sync_->synced(); });
-  }
+  if (watched != nullptr) WatchCluster(*watched);
+  read_api_ = std::make_unique<ReadApi>(*fleet_, rules_, workloads_.get());
+  metrics_.Watch({fleet_.get(), &verdicts_, offers_.get(), &scheduler_server_.stats(),
+                  config_.read_listen.empty() ? nullptr : &read_server_.stats(), workloads_.get()});
+  AddRoutes();
   janitor_ = std::thread([this] { Housekeep(); });
   status = scheduler_server_.Start(config_.listen);
   if (status.ok() && !config_.read_listen.empty()) status = read_server_.Start(config_.read_listen);

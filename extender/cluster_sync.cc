@@ -65,10 +65,13 @@ void ClusterSync::WatchPods(kube::Client& client) {
   handlers.on_list = [this](std::vector<api::Pod> pods) {
     parts_.fleet.ReplacePods(pods);
     for (const api::Pod& pod : pods) SeePod(pod, /*deleted=*/false);
+    if (parts_.workloads != nullptr) parts_.workloads->ReplacePods(pods);
     parts_.log.Write(LogLevel::kInfo,
                      LogLine("pods-listed").Int("pods", static_cast<std::int64_t>(pods.size())));
   };
   handlers.on_upsert = [this](api::Pod pod) {
+    if (parts_.workloads != nullptr) parts_.workloads->SeePod(pod);
+    if (pod.node_name.empty()) return;
     // Located by whoever bound it; an offer made to it is void.
     parts_.offers.Forget(pod.metadata.uid);
     parts_.wake_up.Forget(pod.metadata.uid);
@@ -83,12 +86,14 @@ void ClusterSync::WatchPods(kube::Client& client) {
     SeePod(pod, /*deleted=*/false);
   };
   handlers.on_delete = [this](api::Pod pod) {
+    if (parts_.workloads != nullptr) parts_.workloads->ForgetPod(pod.metadata.uid);
+    if (pod.node_name.empty()) return;
     parts_.fleet.DeletePod(pod);
     SeePod(pod, /*deleted=*/true);
   };
   handlers.on_state = OnState("pods");
   kube::WatchOptions options = Options();
-  options.field_selector = "spec.nodeName!=";
+  if (parts_.workloads == nullptr) options.field_selector = "spec.nodeName!=";
   pods_ = kube::WatchPods(client, options, std::move(handlers));
 }
 

@@ -13,13 +13,15 @@
 #include "extender/metrics.h"
 #include "extender/offers.h"
 #include "extender/wake_up.h"
+#include "extender/workload_service.h"
 #include "kube/client.h"
 
 namespace numafit::extender {
 
-// Watches every Pod that has a node and, for an inventory from reports, every NodeReport. A node's
-// report counts as current while its agent's Pod (label app.kubernetes.io/name=numafit-agent) is
-// ready, or as long as no such Pod was ever seen there. Runs until it is destroyed.
+// Watches every Pod that has a node (with Workloads: every Pod) and, for an inventory from reports,
+// every NodeReport. A node's report counts as current while its agent's Pod (label
+// app.kubernetes.io/name=numafit-agent) is ready, or as long as no such Pod was ever seen there.
+// Runs until it is destroyed.
 class ClusterSync {
  public:
   struct Parts {
@@ -29,6 +31,8 @@ class ClusterSync {
     EventPoster& events;
     Metrics& metrics;
     DecisionLog& log;
+    // Is told of every Pod, also of those without a node; null: nobody asks about Workloads.
+    WorkloadService* workloads = nullptr;
   };
   // `client` and the parts outlive it.
   ClusterSync(kube::Client& client, Parts parts, bool with_reports);

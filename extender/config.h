@@ -44,6 +44,7 @@ struct Config {
   // Nodes whose agent is not there to keep the report current: judged by what is known, or refused.
   bool refuse_stale_nodes = false;
   std::int64_t cool_down_ms = 10'000;  // 0: none
+  bool watch_workloads = true;         // Kueue's, where it is installed
   std::string fleet;                   // empty: the embedded one
   std::string kubeconfig;              // empty: in-cluster
   bool no_cluster = false;

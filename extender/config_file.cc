@@ -89,6 +89,7 @@ void ReadDecisions(const TreeReader& root, Config* config) {
       ReadChoice(root["inventory"], "file", "reports", config->inventory_from_reports);
   config->refuse_stale_nodes =
       ReadChoice(root["staleNodes"], "use", "refuse", config->refuse_stale_nodes);
+  config->watch_workloads = ReadChoice(root["kueue"], "ignore", "watch", config->watch_workloads);
   config->cool_down_ms = root["coolDownMilliseconds"].Int(0, 600'000, config->cool_down_ms);
   config->offer_ttl_ms = root["offerMilliseconds"].Int(0, 600'000, config->offer_ttl_ms);
   config->verdict_shapes = static_cast<std::size_t>(
@@ -144,6 +145,7 @@ absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name
                   "unknownNodes",
                   "inventory",
                   "staleNodes",
+                  "kueue",
                   "coolDownMilliseconds",
                   "offerMilliseconds",
                   "verdictShapes",

@@ -9,6 +9,7 @@
 #include "cache/verdicts.h"
 #include "extender/http/parked_server.h"
 #include "extender/offers.h"
+#include "extender/workload_service.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
@@ -24,6 +25,10 @@ using prometheus::MetricType;
 
 const prometheus::Histogram::BucketBoundaries kCallSeconds = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1};
+const prometheus::Histogram::BucketBoundaries kFlagSeconds = {1,  2,  5,   10,  20,
+                                                              30, 60, 120, 300, 600};
+const prometheus::Histogram::BucketBoundaries kWakeUpSeconds = {0.05, 0.1, 0.2, 0.5, 1,
+                                                                2,    5,   10,  30,  60};
 const prometheus::Histogram::BucketBoundaries kBindSeconds = {
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5};
 
@@ -83,6 +88,7 @@ class Metrics::ScrapeTime {
                                 MetricType::Gauge, {{Number(sources.offers->size()), {}}}));
     }
     AddHttp(&families);
+    if (sources.workloads != nullptr) sources.workloads->AddMetrics(&families);
     return families;
   }
 
@@ -256,6 +262,19 @@ Metrics::Metrics()
                        .Register(registry);
   wake_ups_total = {&wake_ups.Add({{"result", "woken"}}), &wake_ups.Add({{"result", "gone"}}),
                     &wake_ups.Add({{"result", "error"}})};
+  workload_flag_seconds =
+      &prometheus::BuildHistogram()
+           .Name("numafit_workload_flag_seconds")
+           .Help("From a Workload's admission until it was flagged as unplaceable.")
+           .Register(registry)
+           .Add({}, kFlagSeconds);
+  wake_up_seconds = &prometheus::BuildHistogram()
+                         .Name("numafit_wake_up_seconds")
+                         .Help(
+                             "From the news of room for a Pod that waits to the filter call that "
+                             "its wake-up brought about.")
+                         .Register(registry)
+                         .Add({}, kWakeUpSeconds);
   auto& preemptions = prometheus::BuildCounter()
                           .Name("numafit_preemption_nodes_total")
                           .Help(

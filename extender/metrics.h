@@ -1,7 +1,8 @@
 // Every metric of the extender, one member each, resolved at construction.
 //
-// No label carries a node, Pod or free text: their number is bounded by this file. docs/metrics.md
-// tells people what each is for; a test keeps the two lists equal.
+// No label carries a node, Pod or free text: their number is bounded by this file, and by the
+// number of ClusterQueues. docs/metrics.md tells people what each is for; a test keeps the two
+// lists equal.
 #pragma once
 
 #include <memory>
@@ -27,6 +28,7 @@ namespace http {
 struct ServerStats;
 }  // namespace http
 class Offers;
+class WorkloadService;
 
 class Metrics {
  public:
@@ -91,7 +93,11 @@ class Metrics {
     prometheus::Counter* gone;   // the Pod does not exist any more
     prometheus::Counter* error;  // the API server refused, or could not be asked
   } wake_ups_total;
+  prometheus::Histogram* wake_up_seconds;  // from the news of room to the next filter call
   prometheus::Gauge* waiting_pods;
+
+  // --- Kueue's Workloads ---
+  prometheus::Histogram* workload_flag_seconds;  // from admission to the first flag
 
   // What is read at scrape time instead of counted. All must outlive this object's Text calls;
   // null parts are left out.
@@ -101,6 +107,7 @@ class Metrics {
     const Offers* offers = nullptr;
     const http::ServerStats* scheduler_http = nullptr;
     const http::ServerStats* read_http = nullptr;
+    const WorkloadService* workloads = nullptr;
   };
   void Watch(Sources sources);
 

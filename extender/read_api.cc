@@ -1,5 +1,7 @@
 #include "extender/read_api.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -67,6 +69,18 @@ void ReadApi::Explain(const http::Request& request, http::Response& response) co
                 std::string(explanation.status().message()), response);
   }
   response.body = cache::ToJson(*explanation);
+}
+
+void ReadApi::Workloads(const http::Request& request, http::Response& response) const {
+  if (workloads_ == nullptr) {
+    return Fail(404, "this extender watches no Workloads (kueue: ignore, or no cluster)", response);
+  }
+  const std::string only = QueryValue(request.query, "name");
+  response.body = workloads_->ToJson(QueryValue(request.query, "all") == "true", only);
+  if (!only.empty() && response.body.ends_with("\"workloads\":[]}")) {
+    response.body.clear();
+    Fail(404, fmt::format("no Workload {}", only), response);
+  }
 }
 
 }  // namespace numafit::extender

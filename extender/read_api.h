@@ -5,6 +5,7 @@
 #include "cache/fleet.h"
 #include "extender/http/parked_server.h"
 #include "extender/pod_question.h"
+#include "extender/workload_service.h"
 
 namespace numafit::extender {
 
@@ -12,18 +13,24 @@ namespace numafit::extender {
 // {"error": …}.
 class ReadApi {
  public:
-  // Both outlive it.
-  ReadApi(const cache::Fleet& fleet, const PodRules& rules) : fleet_(fleet), rules_(rules) {}
+  // All outlive it. `workloads` may be null: nobody watches them.
+  ReadApi(const cache::Fleet& fleet, const PodRules& rules, const WorkloadService* workloads)
+      : fleet_(fleet), rules_(rules), workloads_(workloads) {}
 
   // GET /v1/nodes: the fleet, per node and NUMA node what is free.
   void Nodes(const http::Request& request, http::Response& response) const;
   // POST /v1/explain with a Pod as JSON: per node the verdict and what leads to it. Query:
   // node=NAME asks about one node, all=true gives every node an entry of its own.
   void Explain(const http::Request& request, http::Response& response) const;
+  // GET /v1/workloads: Kueue's Workloads that cannot be placed (workloads/status_json.h). Query:
+  // all=true for every Workload, name=NAMESPACE/NAME for one. 404: there is no such Workload, or
+  // this extender watches none.
+  void Workloads(const http::Request& request, http::Response& response) const;
 
  private:
   const cache::Fleet& fleet_;
   const PodRules& rules_;
+  const WorkloadService* const workloads_;
 };
 
 // The decoded value of `key` in a query ("a=1&b=x%20y"), empty when absent.

@@ -159,7 +159,7 @@ SchedulerService::Outcome SchedulerService::Answer(Scratch& scratch, std::string
     outcome.result = "none_fits";
     return outcome;
   }
-  parts_.wake_up.Forget(uid);
+  parts_.wake_up.Fits(uid);
   AppendKept(
       args, ranked.size(), [&ranked](std::size_t i) { return ranked[i].position; }, body);
   outcome.counter = parts_.metrics.filter_total.fits;

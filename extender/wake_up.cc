@@ -9,6 +9,7 @@
 #include "cache/judge.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
 
 namespace numafit::extender {
 namespace {
@@ -60,11 +61,28 @@ void WakeUp::Refused(const api::Pod& pod, const PodQuestion& question, std::size
     by_uid_[uid] = std::prev(order_.end());
   }
   Waiting& waiting = order_.back();
+  Measure(waiting, now);
   waiting.asked_ms = now;
   waiting.moment = moment;
   waiting.parts = parts;
   count_ = order_.size();
   parts_.metrics.waiting_pods->Set(static_cast<double>(order_.size()));
+}
+
+void WakeUp::Fits(std::string_view uid) {
+  if (count_.load(std::memory_order_relaxed) == 0) return;
+  const std::int64_t now = options_.now_ms();
+  const api::MutexLock lock(mutex_);
+  const auto found = by_uid_.find(std::string(uid));
+  if (found == by_uid_.end()) return;
+  Measure(*found->second, now);
+  Erase(uid);
+}
+
+void WakeUp::Measure(Waiting& waiting, std::int64_t now) {
+  const std::int64_t since = std::exchange(waiting.room_since_ms, 0);
+  if (since == 0) return;
+  parts_.metrics.wake_up_seconds->Observe(static_cast<double>(now - since) / 1'000);
 }
 
 void WakeUp::Forget(std::string_view uid) {
@@ -92,7 +110,7 @@ void WakeUp::Step() {
   const std::int64_t now = options_.now_ms();
   const bool news = TakeNews(now);
   if (waiting() == 0) return;
-  Observe();
+  Observe(now);
   if (!any_changed_ && !news && now < look_ms_) return;
   look_ms_ = kNever;
   const std::vector<Waiting> pods = Snapshot();
@@ -113,7 +131,7 @@ std::vector<WakeUp::Waiting> WakeUp::Snapshot() const {
   return {order_.begin(), order_.end()};
 }
 
-void WakeUp::Observe() {
+void WakeUp::Observe(std::int64_t now) {
   const std::uint64_t next = moment() + 1;
   any_changed_ = false;
   {
@@ -125,7 +143,7 @@ void WakeUp::Observe() {
     const std::uint64_t* const ids = parts_.fleet.StateIds(guard);
     for (std::size_t i = 0; i < nodes; ++i) {
       if (std::exchange(seen_[i], ids[i]) == ids[i]) continue;
-      changed_[i] = next;
+      changed_[i] = {next, now};
       any_changed_ = true;
     }
   }
@@ -169,16 +187,18 @@ WakeUp::Room WakeUp::JudgeShape(const Asked& asked) const {
       });
       if (!verdict.fits()) continue;
       room.fits = true;
-      room.changed = std::max(room.changed, changed_[i]);
+      if (room.changed > changed_[i].moment) continue;
+      room.changed = changed_[i].moment;
+      room.changed_ms = changed_[i].at_ms;
     }
     if (room.changed == moment()) break;  // nothing is newer
   }
   return room;
 }
 
-std::vector<WakeUp::Waiting> WakeUp::Choose(const std::vector<Waiting>& pods, const Rooms& rooms,
-                                            std::int64_t now) {
-  std::vector<Waiting> chosen;
+std::vector<WakeUp::Chosen> WakeUp::Choose(const std::vector<Waiting>& pods, const Rooms& rooms,
+                                           std::int64_t now) {
+  std::vector<Chosen> chosen;
   for (const Waiting& waiting : pods) {
     const auto found = rooms.find(waiting.asked->key);
     if (found == rooms.end()) continue;
@@ -197,29 +217,29 @@ std::vector<WakeUp::Waiting> WakeUp::Choose(const std::vector<Waiting>& pods, co
     if (waiting.not_before_ms > now) {
       LookAgain(waiting.not_before_ms);
     } else {
-      chosen.push_back(waiting);
+      chosen.push_back({waiting.asked, grown ? room.changed_ms : waiting.asked_ms});
     }
   }
-  std::stable_sort(chosen.begin(), chosen.end(), [](const Waiting& a, const Waiting& b) {
+  std::stable_sort(chosen.begin(), chosen.end(), [](const Chosen& a, const Chosen& b) {
     return a.asked->priority > b.asked->priority;
   });
   return chosen;
 }
 
-void WakeUp::WakeSome(const std::vector<Waiting>& pods, std::int64_t now) {
+void WakeUp::WakeSome(const std::vector<Chosen>& pods, std::int64_t now) {
   if (now < patches_from_ms_) {
     if (!pods.empty()) LookAgain(patches_from_ms_);
     return;
   }
   const std::int64_t price = std::max<std::int64_t>(1, 1'000 / std::max(1, options_.per_second));
   paid_ms_ = std::max(paid_ms_, now - std::max(options_.period_ms, price));
-  for (const Waiting& waiting : pods) {
+  for (const Chosen& pod : pods) {
     if (paid_ms_ + price > now) {
       LookAgain(paid_ms_ + price);
       return;
     }
     paid_ms_ += price;
-    if (Wake(*waiting.asked, now)) continue;
+    if (Wake(pod, now)) continue;
     // The API server is away or says no: it is not asked once per Pod.
     failures_ = std::min(failures_ + 1, 16);
     patches_from_ms_ = now + Pause(failures_);
@@ -228,7 +248,16 @@ void WakeUp::WakeSome(const std::vector<Waiting>& pods, std::int64_t now) {
   }
 }
 
-bool WakeUp::Wake(const Asked& asked, std::int64_t now) {
+bool WakeUp::Wake(const Chosen& pod, std::int64_t now) {
+  const Asked& asked = *pod.asked;
+  {
+    // Before: the scheduler may ask before the API server's answer is here.
+    const api::MutexLock lock(mutex_);
+    const auto entry = by_uid_.find(asked.uid);
+    if (entry != by_uid_.end() && entry->second->room_since_ms == 0) {
+      entry->second->room_since_ms = pod.room_since_ms;
+    }
+  }
   const absl::Status status =
       parts_.client.AnnotatePod(asked.pod_namespace, asked.name, asked.uid, kWokenAnnotation,
                                 std::to_string(options_.wall_ms()));

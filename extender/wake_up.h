@@ -82,7 +82,9 @@ class WakeUp {
   // No node of the `offered` ones fits. A no-op for an empty uid.
   void Refused(const api::Pod& pod, const PodQuestion& question, std::size_t offered,
                std::uint64_t moment);
-  // Some node fits, or the Pod has a node, or it is gone.
+  // Some node fits. A no-op for a Pod that does not wait.
+  void Fits(std::string_view uid);
+  // The Pod has a node, or it is gone.
   void Forget(std::string_view uid);
   [[nodiscard]] std::size_t waiting() const;
 
@@ -108,24 +110,38 @@ class WakeUp {
     std::size_t parts = 1;     // offers it takes to see the whole fleet
     std::size_t wakes = 0;     // since the last time that nothing fitted
     std::int64_t not_before_ms = 0;
+    // When the room came for which somebody tried to wake it, until it is asked about again; 0:
+    // nobody did.
+    std::int64_t room_since_ms = 0;
   };
   // Whether a shape fits.
   struct Room {
     bool fits = false;
-    std::uint64_t changed = 0;  // the last change of a node that fits
+    std::uint64_t changed = 0;    // the last change of a node that fits
+    std::int64_t changed_ms = 0;  // when it was seen
+  };
+  struct Change {
+    std::uint64_t moment = 0;
+    std::int64_t at_ms = 0;
+  };
+  struct Chosen {
+    std::shared_ptr<const Asked> asked;
+    std::int64_t room_since_ms = 0;
   };
   using Rooms = absl::flat_hash_map<std::string_view, Room>;
 
   bool TakeNews(std::int64_t now) NUMAFIT_EXCLUDES(mutex_);
-  void Observe();
+  void Observe(std::int64_t now);
   std::vector<Waiting> Snapshot() const NUMAFIT_EXCLUDES(mutex_);
   Rooms Judge(const std::vector<Waiting>& pods);
   [[nodiscard]] Room JudgeShape(const Asked& asked) const;
-  std::vector<Waiting> Choose(const std::vector<Waiting>& pods, const Rooms& rooms,
-                              std::int64_t now) NUMAFIT_EXCLUDES(mutex_);
-  void WakeSome(const std::vector<Waiting>& pods, std::int64_t now);
+  std::vector<Chosen> Choose(const std::vector<Waiting>& pods, const Rooms& rooms, std::int64_t now)
+      NUMAFIT_EXCLUDES(mutex_);
+  void WakeSome(const std::vector<Chosen>& pods, std::int64_t now);
   // False: the API server is better left alone for a while.
-  bool Wake(const Asked& asked, std::int64_t now) NUMAFIT_EXCLUDES(mutex_);
+  bool Wake(const Chosen& pod, std::int64_t now) NUMAFIT_EXCLUDES(mutex_);
+  // The scheduler asks about it again.
+  void Measure(Waiting& waiting, std::int64_t now) NUMAFIT_REQUIRES(mutex_);
   [[nodiscard]] std::int64_t Pause(int times) const;
   void Erase(std::string_view uid) NUMAFIT_REQUIRES(mutex_);
   void LookAgain(std::int64_t at_ms) { look_ms_ = at_ms < look_ms_ ? at_ms : look_ms_; }
@@ -142,8 +158,8 @@ class WakeUp {
   std::atomic<std::uint64_t> moment_{1};
 
   // Of Step alone.
-  std::vector<std::uint64_t> seen_;     // state ids by node
-  std::vector<std::uint64_t> changed_;  // by node: the moment of its last change
+  std::vector<std::uint64_t> seen_;  // state ids by node
+  std::vector<Change> changed_;      // by node: its last change
   bool any_changed_ = false;
   std::int64_t look_ms_ = 0;          // look again then, changes or not
   std::int64_t paid_ms_ = 0;          // wakes up to this time are paid for

@@ -55,15 +55,6 @@ class HttpClient : public Client {
                  {{"metadata", {{"uid", uid}, {"annotations", {{key, value}}}}}});
   }
 
-  absl::Status AnnotateNode(const std::string& name, const std::string& key,
-                            const std::string& value) override {
-    if (name.empty() || key.empty()) {
-      return absl::InvalidArgumentError("annotate: a node's name and a key are needed");
-    }
-    return Patch("/api/v1/nodes/" + EscapeUrl(name),
-                 {{"metadata", {{"annotations", {{key, value}}}}}});
-  }
-
   absl::Status PostEvent(const EventRequest& event) override {
     return kube::PostEvent(*transport_, event);
   }
@@ -119,9 +110,6 @@ class HttpClient : public Client {
 
 }  // namespace
 
-absl::Status Client::AnnotateNode(const std::string&, const std::string&, const std::string&) {
-  return absl::UnimplementedError("this client does not annotate Nodes");
-}
 absl::Status Client::PostEvent(const EventRequest&) {
   return absl::UnimplementedError("this client posts no Events");
 }

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "api/node_report.h"
 #include "api/objects.h"
+#include "api/workload.h"
 
 namespace numafit::kube {
 
@@ -66,6 +67,9 @@ struct EventRequest {
   std::string controller;        // "numafit.io/extender"; needed
   std::string instance;          // which one: the Pod's or host's name; needed
   std::int64_t time_micros = 0;  // since the epoch
+  // An Event about the same object with the same reason and key is the same one, whatever its time
+  // and note. Empty: time and note tell Events apart.
+  std::string key;
 };
 
 // Thread-safe. Keeps at most `max_connections` connections open and retries a request once on a
@@ -96,9 +100,6 @@ class Client {
 
   // The following have a default that answers Unimplemented, for fakes that have no use for them.
 
-  // Sets one annotation of a Node (PATCH, JSON merge), whoever else writes that Node meanwhile.
-  virtual absl::Status AnnotateNode(const std::string& name, const std::string& key,
-                                    const std::string& value);
   // Posts an Event. Repeating the same request (object, time, reason, note) is OK and adds none.
   // PermissionDenied and NotFound (the namespace is gone) are the caller's to ignore: nothing
   // depends on an Event.
@@ -169,5 +170,14 @@ std::unique_ptr<Watch> WatchNodes(Client& client, WatchOptions options,
 // on_state says NotFound.
 std::unique_ptr<Watch> WatchNodeReports(Client& client, WatchOptions options,
                                         WatchHandlers<api::NodeReport> handlers);
+// Kueue's Workloads, in the given version of its API. One that cannot be read comes with `problem`
+// set.
+std::unique_ptr<Watch> WatchWorkloads(Client& client, const std::string& version,
+                                      WatchOptions options, WatchHandlers<api::Workload> handlers);
+
+// The version of Kueue's API to ask for: v1beta2 where it is served, else v1beta1 (asking for the
+// version that is not stored needs Kueue's webhook). NotFound: Kueue is not installed, or serves
+// neither.
+absl::StatusOr<std::string> FindKueueVersion(Client& client);
 
 }  // namespace numafit::kube

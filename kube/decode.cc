@@ -63,6 +63,19 @@ api::ResourceList ConvertResources(const Map& map, absl::Status& status) {
   return list;
 }
 
+template <typename Repeated>
+std::vector<api::OwnerReference> ConvertOwners(Repeated& owners) {
+  std::vector<api::OwnerReference> result;
+  result.reserve(static_cast<std::size_t>(owners.size()));
+  for (auto& owner : owners) {
+    result.push_back({.kind = std::move(*owner.mutable_kind()),
+                      .name = std::move(*owner.mutable_name()),
+                      .uid = std::move(*owner.mutable_uid()),
+                      .controller = owner.controller()});
+  }
+  return result;
+}
+
 api::ObjectMeta Convert(k8s::ObjectMeta& meta) {
   return {.name = std::move(*meta.mutable_name()),
           .namespace_ = std::move(*meta.mutable_namespace_name()),
@@ -71,7 +84,8 @@ api::ObjectMeta Convert(k8s::ObjectMeta& meta) {
           .labels = ConvertMap(*meta.mutable_labels()),
           .annotations = ConvertMap(*meta.mutable_annotations()),
           .creation_time = meta.creation_timestamp().seconds(),
-          .deletion_time = meta.deletion_timestamp().seconds()};
+          .deletion_time = meta.deletion_timestamp().seconds(),
+          .owners = ConvertOwners(*meta.mutable_owner_references())};
 }
 
 api::ResourceRequirements Convert(const k8s::ResourceRequirements& message, absl::Status& status) {
@@ -105,8 +119,10 @@ api::PodStatus Convert(const k8s::PodStatus& message) {
                                               message.init_container_statuses_size(),
                         .start_time = {}};
   for (const auto& condition : message.conditions()) {
-    status.conditions.push_back(
-        {.type = condition.type(), .status = condition.status(), .reason = condition.reason()});
+    status.conditions.push_back({.type = condition.type(),
+                                 .status = condition.status(),
+                                 .reason = condition.reason(),
+                                 .message = condition.message()});
   }
   if (message.has_start_time()) status.start_time = TimeText(message.start_time());
   return status;
@@ -122,9 +138,12 @@ api::Pod Convert(k8s::Pod& message, absl::Status& status) {
                .containers = ConvertContainers(spec.containers(), status),
                .resources = {},
                .resource_claims = {},
+               .scheduling_gates = {},
+               .node_selector = ConvertMap(*message.mutable_spec()->mutable_node_selector()),
                .status = Convert(message.status())};
   if (spec.has_resources()) pod.resources = Convert(spec.resources(), status);
   for (const auto& claim : spec.resource_claims()) pod.resource_claims.push_back(claim.name());
+  for (const auto& gate : spec.scheduling_gates()) pod.scheduling_gates.push_back(gate.name());
   return pod;
 }
 
@@ -173,8 +192,16 @@ struct Kind<api::NodeReport> {
   }
 };
 
+template <>
+struct Kind<api::Workload> {
+  static constexpr std::string_view kName = "Workload";
+  static absl::StatusOr<api::Workload> FromJson(const nlohmann::json& value) {
+    return api::ReadWorkload(value);
+  }
+};
+
 template <typename T>
-constexpr bool kHasProtobuf = !std::is_same_v<T, api::NodeReport>;
+constexpr bool kHasProtobuf = std::is_same_v<T, api::Pod> || std::is_same_v<T, api::Node>;
 
 // The bytes of the object itself, out of its envelope if it has one.
 absl::StatusOr<std::string> Unwrap(std::string_view bytes, std::string_view what,
@@ -388,6 +415,9 @@ template absl::StatusOr<List<api::NodeReport>> DecodeList<api::NodeReport>(std::
                                                                            Encoding);
 template absl::StatusOr<Event<api::NodeReport>> DecodeEvent<api::NodeReport>(std::string_view,
                                                                              Encoding);
+template absl::StatusOr<List<api::Workload>> DecodeList<api::Workload>(std::string_view, Encoding);
+template absl::StatusOr<Event<api::Workload>> DecodeEvent<api::Workload>(std::string_view,
+                                                                         Encoding);
 template absl::StatusOr<List<api::Pod>> DecodeList<api::Pod>(std::string_view, Encoding);
 template absl::StatusOr<List<api::Node>> DecodeList<api::Node>(std::string_view, Encoding);
 template absl::StatusOr<Event<api::Pod>> DecodeEvent<api::Pod>(std::string_view, Encoding);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "api/node_report.h"
 #include "api/objects.h"
+#include "api/workload.h"
 
 namespace numafit::kube {
 
@@ -42,9 +43,9 @@ struct Event {
   ApiStatus error;  // of kError
 };
 
-// Instantiated for api::Pod, api::Node and api::NodeReport (JSON only; read by api::ReadNodeReport,
-// so one that cannot be used is no error). Malformed bytes are DataLoss and never crash: every
-// length inside is checked by the parser against what is there.
+// Instantiated for api::Pod, api::Node, and the lists and events also for api::NodeReport and
+// api::Workload (JSON only; one that cannot be used is no error there). Malformed bytes are
+// DataLoss and never crash: every length inside is checked by the parser against what is there.
 template <typename T>
 absl::StatusOr<T> DecodeObject(std::string_view bytes, Encoding encoding);
 template <typename T>

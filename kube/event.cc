@@ -23,16 +23,18 @@ std::string Cut(const std::string& text, std::size_t size) {
 }
 
 // FNV-1a: the same in every process, so that a repeated request has the name of the first.
-std::uint32_t Hash(std::string_view text) {
-  std::uint32_t hash = 2166136261U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+std::uint64_t Hash(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   return hash;
 }
 
-// "train.18a2b3c4d5e6f7081a2b3c4d": the object's name, the time, and what is said.
+// "train.18a2b3c4d5e6f7081a2b3c4d": the object's name, and what tells this Event from others.
 std::string EventName(const EventRequest& event) {
-  const std::string suffix = fmt::format(".{:x}{:08x}", event.time_micros,
-                                         Hash(event.uid + "\n" + event.reason + "\n" + event.note));
+  const std::string what =
+      event.key.empty() ? fmt::format("{}\n{}", event.time_micros, event.note) : event.key;
+  const std::string suffix =
+      fmt::format(".{:016x}", Hash(event.uid + "\n" + event.reason + "\n" + what));
   std::string name = event.name.substr(0, kMaxName - suffix.size());
   while (!name.empty() && (name.back() == '.' || name.back() == '-')) name.pop_back();
   return name + suffix;

@@ -39,23 +39,17 @@ struct BuiltIn {
   static constexpr char kWatchAccept[] =
       "application/vnd.kubernetes.protobuf;stream=watch, application/json;stream=watch;q=0.5";
 };
-template <typename T>
-struct Resource;
-template <>
-struct Resource<api::Pod> : BuiltIn {
-  static constexpr char kPath[] = "/api/v1/pods";
-};
-template <>
-struct Resource<api::Node> : BuiltIn {
-  static constexpr char kPath[] = "/api/v1/nodes";
-};
-// Custom resources have no protobuf.
-template <>
-struct Resource<api::NodeReport> {
-  static constexpr const char* kPath = kNodeReportsPath;
+// They have no protobuf.
+struct Custom {
   static constexpr char kListAccept[] = "application/json";
   static constexpr char kWatchAccept[] = "application/json;stream=watch, application/json;q=0.5";
 };
+template <typename T>
+struct Resource : Custom {};
+template <>
+struct Resource<api::Pod> : BuiltIn {};
+template <>
+struct Resource<api::Node> : BuiltIn {};
 
 bool IsGone(const absl::Status& status) {
   return absl::IsOutOfRange(status);
@@ -76,8 +70,9 @@ bool MayBeTheVersion(const absl::Status& status) {
 template <typename T>
 class ListWatch : public Watch {
  public:
-  ListWatch(Transport* transport, WatchOptions options, WatchHandlers<T> handlers)
+  ListWatch(Transport* transport, std::string path, WatchOptions options, WatchHandlers<T> handlers)
       : transport_(transport),
+        path_(std::move(path)),
         options_(std::move(options)),
         handlers_(std::move(handlers)),
         backoff_(milliseconds(options_.backoff_initial_ms), milliseconds(options_.backoff_max_ms),
@@ -145,7 +140,7 @@ class ListWatch : public Watch {
   }
 
   std::string Target(std::string_view query) const {
-    std::string target = fmt::format("{}?{}", Resource<T>::kPath, query);
+    std::string target = fmt::format("{}?{}", path_, query);
     if (!options_.field_selector.empty()) {
       target += "&fieldSelector=" + EscapeUrl(options_.field_selector);
     }
@@ -280,6 +275,7 @@ class ListWatch : public Watch {
   }
 
   Transport* const transport_;
+  const std::string path_;
   const WatchOptions options_;
   const WatchHandlers<T> handlers_;
   std::atomic<bool> synced_ = false;
@@ -301,20 +297,27 @@ class ListWatch : public Watch {
 
 std::unique_ptr<Watch> WatchPods(Client& client, WatchOptions options,
                                  WatchHandlers<api::Pod> handlers) {
-  return std::make_unique<ListWatch<api::Pod>>(client.transport(), std::move(options),
-                                               std::move(handlers));
+  return std::make_unique<ListWatch<api::Pod>>(client.transport(), "/api/v1/pods",
+                                               std::move(options), std::move(handlers));
 }
 
 std::unique_ptr<Watch> WatchNodes(Client& client, WatchOptions options,
                                   WatchHandlers<api::Node> handlers) {
-  return std::make_unique<ListWatch<api::Node>>(client.transport(), std::move(options),
-                                                std::move(handlers));
+  return std::make_unique<ListWatch<api::Node>>(client.transport(), "/api/v1/nodes",
+                                                std::move(options), std::move(handlers));
 }
 
 std::unique_ptr<Watch> WatchNodeReports(Client& client, WatchOptions options,
                                         WatchHandlers<api::NodeReport> handlers) {
-  return std::make_unique<ListWatch<api::NodeReport>>(client.transport(), std::move(options),
-                                                      std::move(handlers));
+  return std::make_unique<ListWatch<api::NodeReport>>(client.transport(), kNodeReportsPath,
+                                                      std::move(options), std::move(handlers));
+}
+
+std::unique_ptr<Watch> WatchWorkloads(Client& client, const std::string& version,
+                                      WatchOptions options, WatchHandlers<api::Workload> handlers) {
+  return std::make_unique<ListWatch<api::Workload>>(
+      client.transport(), fmt::format("/apis/kueue.x-k8s.io/{}/workloads", version),
+      std::move(options), std::move(handlers));
 }
 
 }  // namespace numafit::kube

@@ -32,6 +32,7 @@ enum class Reason {
   kCoolingDown,
   kNoReport,
   kStaleReport,
+  kKubeletAway,
   kUnsupported,
 };
 // "numa-fragmented": the code in metrics, logs, JSON and docs.

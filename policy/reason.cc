@@ -38,6 +38,8 @@ std::string_view ReasonCode(Reason reason) {
       return "no-report";
     case Reason::kStaleReport:
       return "stale-report";
+    case Reason::kKubeletAway:
+      return "kubelet-away";
     case Reason::kUnsupported:
       return "unsupported";
   }
@@ -66,6 +68,8 @@ std::string_view ReasonText(Reason reason) {
       return "numafit: no report from this node";
     case Reason::kStaleReport:
       return "numafit: report of this node is too old";
+    case Reason::kKubeletAway:
+      return "numafit: kubelet of this node does not answer";
     case Reason::kUnsupported:
       return "numafit: this node's configuration cannot be judged";
   }

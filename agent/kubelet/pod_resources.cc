@@ -2,9 +2,16 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <limits>
+#include <thread>
 #include <tuple>
 
 #include "api/podresources.grpc.pb.h"
@@ -72,9 +79,64 @@ absl::Status FromGrpc(const grpc::Status& status, const std::string& socket, con
 
 }  // namespace
 
-struct PodResourcesClient::Connection {
-  std::unique_ptr<v1::PodResourcesLister::Stub> stub;
+// A channel, and somebody who waits for its end.
+class PodResourcesClient::Connection {
+ public:
+  Connection(std::shared_ptr<grpc::Channel> channel, int ended_fd)
+      : channel_(std::move(channel)),
+        stub_(v1::PodResourcesLister::NewStub(channel_)),
+        ended_fd_(ended_fd) {}
+  ~Connection() {
+    given_up_ = true;
+    // The end of the channel ends the wait.
+    stub_.reset();
+    channel_.reset();
+    if (waiting_.joinable()) waiting_.join();
+    ends_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (ends_.Next(&tag, &ok)) {
+    }
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  v1::PodResourcesLister::Stub& stub() { return *stub_; }
+
+  // It has just brought an answer.
+  void WatchForEnd() {
+    if (waiting_.joinable() || ended_fd_ < 0) return;
+    channel_->NotifyOnStateChange(GRPC_CHANNEL_READY, gpr_inf_future(GPR_CLOCK_REALTIME), &ends_,
+                                  this);
+    waiting_ = std::thread([this] {
+      void* tag = nullptr;
+      bool ok = false;
+      if (ends_.Next(&tag, &ok) && !given_up_) ::eventfd_write(ended_fd_, 1);
+    });
+  }
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::PodResourcesLister::Stub> stub_;
+  const int ended_fd_;
+  std::atomic<bool> given_up_{false};
+  grpc::CompletionQueue ends_;
+  std::thread waiting_;
 };
+
+bool NobodyListens(const std::string& socket) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket.size() >= sizeof(address.sun_path)) return false;
+  socket.copy(address.sun_path, socket.size());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  const bool connected =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  const int error = connected ? 0 : errno;
+  ::close(fd);
+  return error == ENOENT || error == ECONNREFUSED;
+}
 
 DeviceTopologies ReadAllocatable(const v1::AllocatableResourcesResponse& response) {
   return ReadDevices(response.devices());
@@ -101,9 +163,19 @@ std::vector<ListedPod> ReadList(const v1::ListPodResourcesResponse& response) {
 }
 
 PodResourcesClient::PodResourcesClient(std::string socket, std::chrono::milliseconds timeout)
-    : socket_(std::move(socket)), timeout_(timeout) {}
+    : socket_(std::move(socket)),
+      timeout_(timeout),
+      ended_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-PodResourcesClient::~PodResourcesClient() = default;
+PodResourcesClient::~PodResourcesClient() {
+  connection_.reset();
+  if (ended_fd_ >= 0) ::close(ended_fd_);
+}
+
+void PodResourcesClient::TakeEnd() {
+  eventfd_t ends = 0;
+  ::eventfd_read(ended_fd_, &ends);
+}
 
 PodResourcesClient::Connection& PodResourcesClient::Connect() {
   if (connection_ != nullptr) return *connection_;
@@ -114,9 +186,9 @@ PodResourcesClient::Connection& PodResourcesClient::Connect() {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // A unix socket has no authority of its own, and Go's server refuses an escaped path in it.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
-  connection_ = std::make_unique<Connection>();
-  connection_->stub = v1::PodResourcesLister::NewStub(
-      grpc::CreateCustomChannel("unix:" + socket_, grpc::InsecureChannelCredentials(), arguments));
+  connection_ = std::make_unique<Connection>(
+      grpc::CreateCustomChannel("unix:" + socket_, grpc::InsecureChannelCredentials(), arguments),
+      ended_fd_);
   return *connection_;
 }
 
@@ -124,12 +196,15 @@ absl::StatusOr<DeviceTopologies> PodResourcesClient::Allocatable() {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + timeout_);
   v1::AllocatableResourcesResponse response;
-  const absl::Status status = FromGrpc(Connect().stub->GetAllocatableResources(
+  const absl::Status status = FromGrpc(Connect().stub().GetAllocatableResources(
                                            &context, v1::AllocatableResourcesRequest(), &response),
                                        socket_, "GetAllocatableResources");
-  if (status.ok()) return ReadAllocatable(response);
-  connection_.reset();
-  return status;
+  if (!status.ok()) {
+    connection_.reset();
+    return status;
+  }
+  connection_->WatchForEnd();
+  return ReadAllocatable(response);
 }
 
 absl::StatusOr<std::vector<ListedPod>> PodResourcesClient::List() {
@@ -137,10 +212,13 @@ absl::StatusOr<std::vector<ListedPod>> PodResourcesClient::List() {
   context.set_deadline(std::chrono::system_clock::now() + timeout_);
   v1::ListPodResourcesResponse response;
   const absl::Status status = FromGrpc(
-      Connect().stub->List(&context, v1::ListPodResourcesRequest(), &response), socket_, "List");
-  if (status.ok()) return ReadList(response);
-  connection_.reset();
-  return status;
+      Connect().stub().List(&context, v1::ListPodResourcesRequest(), &response), socket_, "List");
+  if (!status.ok()) {
+    connection_.reset();
+    return status;
+  }
+  connection_->WatchForEnd();
+  return ReadList(response);
 }
 
 }  // namespace numafit::agent

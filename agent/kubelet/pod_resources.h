@@ -53,6 +53,10 @@ DeviceTopologies ReadAllocatable(const v1::AllocatableResourcesResponse& respons
 // Active Pods, by namespace and name. Entries without a name are left out.
 std::vector<ListedPod> ReadList(const v1::ListPodResourcesResponse& response);
 
+// Whether nobody listens at this socket: it is not there, or left behind by a process that ended.
+// False when that cannot be found out.
+bool NobodyListens(const std::string& socket);
+
 // One connection, made again when it broke. Not thread-safe.
 class PodResourcesClient {
  public:
@@ -64,13 +68,21 @@ class PodResourcesClient {
   absl::StatusOr<DeviceTopologies> Allocatable();
   absl::StatusOr<std::vector<ListedPod>> List();
 
+  // Readable once the connection over which the last good answer came has ended: no file tells that
+  // a kubelet was killed. (Now and then it only was idle for long.) -1: the system gives no more
+  // descriptors.
+  [[nodiscard]] int ended_fd() const { return ended_fd_; }
+  // Until the next end.
+  void TakeEnd();
+
  private:
-  struct Connection;
+  class Connection;
 
   Connection& Connect();
 
   const std::string socket_;
   const std::chrono::milliseconds timeout_;
+  const int ended_fd_;
   std::unique_ptr<Connection> connection_;
 };
 

@@ -151,6 +151,8 @@ TEST_F(CollectorTest, KubeletRestart) {
   const v1alpha1::NodeReportStatus away = collector.Collect();
   EXPECT_FALSE(collector.PodsChanged()) << "that is known";
   EXPECT_THAT(ErrorOf(away, "pod-resources"), HasSubstr("kubelet.sock"));
+  EXPECT_TRUE(away.kubelet().away());
+  EXPECT_FALSE(before.kubelet().away());
   ASSERT_EQ(away.pods_size(), 1);
   EXPECT_EQ(away.summary().accelerators(), "1/2") << "what was last known";
   // It is back, its plugins are not.
@@ -158,6 +160,7 @@ TEST_F(CollectorTest, KubeletRestart) {
   kubelet_.Start();
   EXPECT_TRUE(collector.PodsChanged()) << "it has come";
   const v1alpha1::NodeReportStatus fresh = collector.Collect();
+  EXPECT_FALSE(fresh.kubelet().away());
   EXPECT_EQ(fresh.summary().accelerators(), "0/0");
   EXPECT_EQ(fresh.resources_size(), 2);
   kubelet_.SetAllocatable({{kGpu, {{"GPU-0", {0}}, {"GPU-1", {1}}}},
@@ -269,7 +272,7 @@ TEST_F(CollectorTest, LoopPublishesEachChangeAndNothingElse) {
   const int stop = ::eventfd(0, EFD_CLOEXEC);
   std::thread loop([&] { RunReports(config_, collector, publisher, stop); });
 
-  EXPECT_TRUE(sink.WaitFor([](const auto& r) { return ErrorOf(r, "pod-resources") != ""; }));
+  EXPECT_TRUE(sink.WaitFor([](const auto& r) { return r.kubelet().away(); }));
   kubelet_.Start();
   EXPECT_TRUE(sink.WaitFor([](const auto& r) { return r.summary().accelerators() == "2/2"; }));
   Admit();

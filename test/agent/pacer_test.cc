@@ -68,6 +68,20 @@ TEST_F(PacerTest, KubeletThatCameOrWentIsAReasonToReadEverything) {
   EXPECT_EQ(Take(1'100), Look::kPods);
 }
 
+TEST_F(PacerTest, TheEndOfTheKubeletIsToldAtOnce) {
+  Take(0);
+  pacer_.OnChange(At(10));
+  pacer_.OnKubeletEnd();
+  EXPECT_LE(pacer_.Next(), At(10));
+  EXPECT_EQ(Take(10), Look::kPods);
+  EXPECT_EQ(Take(11), Look::kNothing);
+  // One that is back before the end was noticed is read as a whole.
+  pacer_.OnKubelet(At(400));
+  pacer_.OnKubeletEnd();
+  EXPECT_EQ(Take(401), Look::kPods);
+  EXPECT_EQ(Take(701), Look::kEverything);
+}
+
 TEST_F(PacerTest, AsksForPodsAndReadsEverythingNowAndThen) {
   Take(0);
   EXPECT_EQ(Take(499), Look::kNothing);

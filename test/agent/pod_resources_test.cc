@@ -4,6 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "api/podresources.pb.h"
 #include "test/agent/fake_kubelet.h"
@@ -66,6 +70,53 @@ TEST_F(PodResourcesTest, KubeletThatComesGoesAndComesBack) {
     kubelet_.Stop();
     EXPECT_FALSE(client.List().ok());
   }
+}
+
+// Whether the end of the connection is told within the time.
+bool IsTold(const PodResourcesClient& client, int timeout_ms) {
+  pollfd ended = {client.ended_fd(), POLLIN, 0};
+  return ::poll(&ended, 1, timeout_ms) == 1;
+}
+
+TEST_F(PodResourcesTest, TheEndOfTheKubeletIsTold) {
+  PodResourcesClient client(socket_, kTimeout);
+  EXPECT_FALSE(client.List().ok());
+  for (int round = 0; round < 3; ++round) {
+    kubelet_.Start();
+    EXPECT_TRUE(client.List().ok());
+    EXPECT_TRUE(client.List().ok());
+    EXPECT_FALSE(IsTold(client, 50));
+    kubelet_.Stop();
+    ASSERT_TRUE(IsTold(client, 20'000));
+    client.TakeEnd();
+    EXPECT_FALSE(IsTold(client, 0));
+    EXPECT_FALSE(client.List().ok());
+  }
+}
+
+TEST_F(PodResourcesTest, AClientThatGoesFirstDoesNotWaitForTheKubelet) {
+  kubelet_.Start();
+  for (int round = 0; round < 20; ++round) {
+    PodResourcesClient client(socket_, kTimeout);
+    EXPECT_TRUE(client.List().ok());
+  }
+}
+
+TEST_F(PodResourcesTest, WhetherSomebodyListens) {
+  EXPECT_TRUE(NobodyListens(socket_)) << "no such file";
+  kubelet_.Start();
+  EXPECT_FALSE(NobodyListens(socket_));
+  kubelet_.Stop();
+  // As one that was killed leaves it.
+  const int left = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(socket_.size(), sizeof address.sun_path);
+  socket_.copy(address.sun_path, socket_.size());
+  ASSERT_EQ(::bind(left, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ::close(left);
+  EXPECT_TRUE(NobodyListens(socket_));
+  EXPECT_FALSE(NobodyListens(std::string(500, 'x'))) << "no socket can have this name";
 }
 
 TEST_F(PodResourcesTest, ErrorsOfTheKubeletAreItsOwn) {

@@ -335,6 +335,29 @@ TEST_F(Reported, StaleNodesCanBeRefused) {
   EXPECT_EQ(Judge(*test::Want(1, 0)), Reason::kFits);
 }
 
+TEST_F(Reported, NothingIsBoundWhileTheKubeletIsAway) {
+  Report({{"a", Devices(gpu0_, 4)}});
+  const auto away = [this] {
+    v1alpha1::NodeReportStatus report = ReportWith({{"a", Devices(gpu0_, 4)}});
+    report.mutable_kubelet()->set_away(true);
+    EXPECT_TRUE(fleet_->UpsertReport(kNode, report).applied);
+  };
+  away();
+  EXPECT_EQ(Judge(*test::Want(1, 0)), Reason::kKubeletAway);
+  EXPECT_FALSE(Place("b", *test::Want(1, 0)));
+  EXPECT_EQ(fleet_->stats().distinct_states, 1U);
+  Report({{"a", Devices(gpu0_, 4)}});
+  EXPECT_TRUE(Place("b", *test::Want(1, 0)));
+  // Without an agent nobody would say that it is back.
+  away();
+  fleet_->SetAgentReady(kNode, false);
+  EXPECT_EQ(Judge(*test::Want(1, 0)), Reason::kFits);
+  fleet_->SetAgentReady(kNode, true);
+  EXPECT_EQ(Judge(*test::Want(1, 0)), Reason::kKubeletAway);
+  fleet_->DeleteReport(kNode);
+  EXPECT_EQ(Judge(*test::Want(1, 0)), Reason::kNoReport);
+}
+
 TEST_F(Reported, ADeviceThatBecomesUnhealthyIsNoRoomAnyMore) {
   fleet_->UpsertPod(Running(PodFor(*test::Want(3, 0), "a")));
   Report({{"a", Devices(gpu0_, 3)}});

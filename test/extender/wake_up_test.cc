@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
 #include "test/extender/support.h"
 
 namespace numafit::extender {
@@ -102,6 +103,26 @@ TEST_F(WakeUpTest, APodIsWokenWhenRoomForItIsGivenBack) {
   EXPECT_EQ(metrics_.waiting_pods->Value(), 0);
   Leave("right-1");
   EXPECT_EQ(Step(), Names{});
+}
+
+TEST_F(WakeUpTest, TheTimeFromRoomToTheNextQuestionIsMeasured) {
+  const auto seconds = [this] { return metrics_.wake_up_seconds->Collect().histogram; };
+  FillAll(2);
+  Refuse("a", 4);
+  Refuse("b", 4);
+  Leave("left-1");
+  EXPECT_EQ(Step(), (Names{"a", "b"}));
+  now_ += 300;
+  wake_up_->Fits("uid-a");
+  Refuse("b", 4);
+  EXPECT_EQ(seconds().sample_count, 2U);
+  EXPECT_DOUBLE_EQ(seconds().sample_sum, 0.6);
+  // Asked about again, and not because of us.
+  Take("left-1", 1);
+  Refuse("b", 4);
+  wake_up_->Fits("uid-b");
+  wake_up_->Fits("uid-b");
+  EXPECT_EQ(seconds().sample_count, 2U);
 }
 
 TEST_F(WakeUpTest, RoomThatIsTooSmallWakesNobody) {

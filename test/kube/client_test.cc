@@ -123,23 +123,6 @@ TEST(ClientTest, AnnotatesThePodOfThatUidAndNoOther) {
   EXPECT_FALSE(server.FindPod("default", "a")->metadata.annotations.contains("k"));
 }
 
-TEST(ClientTest, AnnotatesNodes) {
-  FakeApiServer server;
-  api::Node node;
-  node.metadata.name = "n1";
-  node.metadata.annotations["other"] = "kept";
-  server.PutNode(node);
-  const auto client = MakeClient(server.url());
-  ASSERT_TRUE(client->AnnotateNode("n1", "numafit.io/room", "12").ok());
-  EXPECT_EQ(server.FindNode("n1")->metadata.annotations,
-            (api::StringMap{{"numafit.io/room", "12"}, {"other", "kept"}}));
-  EXPECT_TRUE(absl::IsNotFound(client->AnnotateNode("n2", "k", "v")));
-  EXPECT_TRUE(absl::IsInvalidArgument(client->AnnotateNode("", "k", "v")));
-  EXPECT_TRUE(absl::IsInvalidArgument(client->AnnotateNode("n1", "", "v")));
-  server.FailNext(1, 403);
-  EXPECT_TRUE(absl::IsPermissionDenied(client->AnnotateNode("n1", "k", "v")));
-}
-
 TEST(ClientTest, NamesCannotLeaveTheirPlaceInThePath) {
   FakeApiServer server;
   const auto client = MakeClient(server.url());

@@ -19,6 +19,13 @@ void Fill(const api::ObjectMeta& meta, k8s::ObjectMeta* out) {
   if (meta.deletion_time != 0) out->mutable_deletion_timestamp()->set_seconds(meta.deletion_time);
   for (const auto& [key, value] : meta.labels) (*out->mutable_labels())[key] = value;
   for (const auto& [key, value] : meta.annotations) (*out->mutable_annotations())[key] = value;
+  for (const api::OwnerReference& owner : meta.owners) {
+    k8s::OwnerReference& reference = *out->add_owner_references();
+    reference.set_kind(owner.kind);
+    reference.set_name(owner.name);
+    reference.set_uid(owner.uid);
+    reference.set_controller(owner.controller);
+  }
 }
 
 void Fill(const api::Container& container, k8s::Container* out) {
@@ -39,17 +46,23 @@ std::string EncodePod(const api::Pod& pod) {
   spec.set_priority(pod.priority);
   for (const auto& container : pod.init_containers) Fill(container, spec.add_init_containers());
   for (const auto& container : pod.containers) Fill(container, spec.add_containers());
+  for (const std::string& gate : pod.scheduling_gates) {
+    spec.add_scheduling_gates()->set_name(gate);
+  }
+  for (const auto& [key, value] : pod.node_selector) (*spec.mutable_node_selector())[key] = value;
   k8s::PodStatus& status = *message.mutable_status();
   status.set_phase(pod.status.phase);
   status.set_reason(pod.status.reason);
   status.set_message(pod.status.message);
   status.set_qos_class(pod.status.qos_class);
+  status.set_nominated_node_name(pod.status.nominated_node_name);
   for (int i = 0; i < pod.status.container_statuses; ++i) status.add_container_statuses();
   for (const auto& condition : pod.status.conditions) {
     k8s::PodCondition& out = *status.add_conditions();
     out.set_type(condition.type);
     out.set_status(condition.status);
     out.set_reason(condition.reason);
+    out.set_message(condition.message);
   }
   return message.SerializeAsString();
 }

@@ -93,7 +93,6 @@ struct FakeApiServer::State {
            httplib::Response& response);
   void Bind(const httplib::Request& request, httplib::Response& response);
   void AnnotatePod(const httplib::Request& request, httplib::Response& response);
-  void AnnotateNode(const httplib::Request& request, httplib::Response& response);
   void CreateNodeReport(const httplib::Request& request, httplib::Response& response);
   void UpdateNodeReport(const httplib::Request& request, httplib::Response& response);
   void CreateEvent(const httplib::Request& request, httplib::Response& response);

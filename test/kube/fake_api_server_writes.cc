@@ -75,26 +75,6 @@ void FakeApiServer::State::AnnotatePod(const httplib::Request& request,
   Answer(response, 200, Envelope("Pod", pods.at(found->first).second.protobuf), false);
 }
 
-void FakeApiServer::State::AnnotateNode(const httplib::Request& request,
-                                        httplib::Response& response) {
-  const std::lock_guard lock(mutex);
-  const auto found = nodes.find(request.matches[1].str());
-  if (!IsMergePatch(request)) {
-    Refuse(request, response, 415, "UnsupportedMediaType", "not a merge patch");
-  } else if (found == nodes.end()) {
-    Refuse(request, response, 404, "NotFound",
-           fmt::format("nodes \"{}\" not found", request.matches[1].str()));
-  } else {
-    const json body = json::parse(request.body);
-    api::Node node = found->second.first;
-    for (const auto& [name, value] : body["metadata"]["annotations"].items()) {
-      node.metadata.annotations.insert_or_assign(name, value);
-    }
-    Store(std::move(node));
-    Answer(response, 200, Envelope("Node", nodes.at(found->first).second.protobuf), false);
-  }
-}
-
 void FakeApiServer::State::CreateNodeReport(const httplib::Request& request,
                                             httplib::Response& response) {
   if (const auto call = [&] {
@@ -232,7 +212,6 @@ void FakeApiServer::State::ObjectRoutes() {
   server->Get(report, get(Collection::kNodeReports));
   server->Post(std::string(pod) + "/binding", handle(&State::Bind));
   server->Patch(pod, handle(&State::AnnotatePod));
-  server->Patch(node, handle(&State::AnnotateNode));
   server->Post("/apis/numafit.io/v1alpha1/nodereports", handle(&State::CreateNodeReport));
   server->Put(report, handle(&State::UpdateNodeReport));
   server->Post(R"(/apis/events.k8s.io/v1/namespaces/([^/]+)/events)", handle(&State::CreateEvent));

@@ -109,9 +109,6 @@ const std::map<std::string, Verb>& Verbs() {
       {"get-pod",
        {"NAMESPACE NAME", 2,
         [](Client& c, const Words& w) { return Tell(c.GetPod(w[0], w[1]).status()); }}},
-      {"annotate-node",
-       {"NODE KEY VALUE", 3,
-        [](Client& c, const Words& w) { return Tell(c.AnnotateNode(w[0], w[1], w[2])); }}},
       {"annotate-pod",
        {"NAMESPACE NAME UID KEY VALUE", 5,
         [](Client& c, const Words& w) {

@@ -49,7 +49,7 @@ func Open(ctx context.Context, root string, machines *fleet.Fleet, log func(stri
 		return nil, err
 	}
 	b := &Bench{cluster: running, log: log}
-	if err := b.register(ctx, machines); err != nil {
+	if err := running.RegisterMadeUpNodes(ctx); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -60,51 +60,6 @@ func Open(ctx context.Context, root string, machines *fleet.Fleet, log func(stri
 func (b *Bench) Close() {
 	b.cluster.Stop()
 	_ = os.RemoveAll(b.cluster.Dir)
-}
-
-func (b *Bench) register(ctx context.Context, machines *fleet.Fleet) error {
-	return parallel(len(machines.Nodes), func(i int) error {
-		_, err := b.cluster.Client.CoreV1().Nodes().Create(ctx, nodeObject(machines.Nodes[i]), meta.CreateOptions{})
-		return err
-	})
-}
-
-// nodeObject is what a kubelet of this machine would register.
-func nodeObject(machine fleet.Node) *core.Node {
-	var memory int64
-	cpus := 0
-	for _, numa := range machine.NUMA {
-		memory += numa.Memory
-		for _, physical := range numa.Cores {
-			cpus += len(physical.Threads)
-		}
-	}
-	resources := core.ResourceList{
-		core.ResourceCPU:    *resource.NewQuantity(int64(cpus), resource.DecimalSI),
-		core.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
-		core.ResourcePods:   *resource.NewQuantity(110, resource.DecimalSI),
-	}
-	for name, devices := range machine.Devices {
-		ids := map[string]bool{}
-		for _, device := range devices {
-			if device.IsHealthy() {
-				ids[device.ID] = true
-			}
-		}
-		resources[core.ResourceName(name)] = *resource.NewQuantity(int64(len(ids)), resource.DecimalSI)
-	}
-	labels := map[string]string{core.LabelHostname: machine.Name}
-	for key, value := range machine.Labels {
-		labels[key] = value
-	}
-	return &core.Node{
-		ObjectMeta: meta.ObjectMeta{Name: machine.Name, Labels: labels},
-		Status: core.NodeStatus{
-			Capacity: resources, Allocatable: resources,
-			Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue}},
-			NodeInfo:   core.NodeSystemInfo{KubeletVersion: machine.Kubelet.Version},
-		},
-	}
 }
 
 // pods makes the bench's workload: small and medium shapes in turn, few enough devices that there is
@@ -214,7 +169,7 @@ func (b *Bench) reportRunning(ctx context.Context, w *watcher) {
 }
 
 func (b *Bench) create(ctx context.Context, pods []*core.Pod) error {
-	return parallel(len(pods), func(i int) error {
+	return cluster.Parallel(len(pods), func(i int) error {
 		_, err := b.cluster.Client.CoreV1().Pods("default").Create(ctx, pods[i], meta.CreateOptions{})
 		return err
 	})
@@ -386,37 +341,6 @@ func Median(values []float64) float64 {
 }
 
 // parallel runs do(0..n-1) on a few goroutines and returns the first error.
-func parallel(n int, do func(int) error) error {
-	const workers = 32
-	var group sync.WaitGroup
-	failed := make(chan error, workers)
-	next := make(chan int)
-	for range workers {
-		group.Go(func() {
-			for i := range next {
-				if err := do(i); err != nil {
-					failed <- err
-					// Drain, so that the sender is not left waiting.
-					for range next {
-					}
-					return
-				}
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	group.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
-}
-
 // WriteFleet writes a fleet file of about nodes machines: half with two NUMA nodes of 4 + 4 devices and
 // half with four of 2 + 2, every kubelet enforcing.
 func WriteFleet(dir string, nodes int) (string, error) {

@@ -27,12 +27,21 @@ import (
 func TestPodsComeAndGo(t *testing.T) {
 	lab := startLab(t, cluster.Options{})
 	startNumafit(t, lab)
-	comeAndGo(t, lab, 12)
+	comeAndGo(t, lab, churn{pods: 96})
 }
 
-// comeAndGo makes so many waves of Pods, and checks that no kubelet refuses one and that none that could
-// run waits in the end.
-func comeAndGo(t *testing.T, lab *cluster.Cluster, waves int) {
+// churn is how Pods come and go.
+type churn struct {
+	pods    int                // created in all; about as many as run at a time are deleted meanwhile
+	between func(wave int)     // called between two waves; may be nil
+	excused func(refusal) bool // a refusal that nobody could have prevented; nil: there is none
+}
+
+const podsInAWave = 8
+
+// comeAndGo makes Pods in waves, and checks that no kubelet refuses one and that none that could run
+// waits in the end.
+func comeAndGo(t *testing.T, lab *cluster.Cluster, how churn) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("NUMAFIT_LAB_SEED"); text != "" {
@@ -45,9 +54,9 @@ func comeAndGo(t *testing.T, lab *cluster.Cluster, waves int) {
 	t.Logf("NUMAFIT_LAB_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	refusals := watchRefusals(t, lab)
-	for wave := range waves {
-		for i := range 8 {
-			pod := newPod(fmt.Sprintf("wave-%02d-%d", wave, i), randomDemand(random))
+	for wave := range (how.pods + podsInAWave - 1) / podsInAWave {
+		for i := range podsInAWave {
+			pod := newPod(fmt.Sprintf("wave-%03d-%d", wave, i), randomDemand(random))
 			if random.IntN(4) == 0 {
 				pod = newPod(pod.Name, randomDemand(random), randomDemand(random))
 			}
@@ -55,30 +64,53 @@ func comeAndGo(t *testing.T, lab *cluster.Cluster, waves int) {
 		}
 		deleteAtRandom(t, lab, random)
 		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond) // the rhythm of the load
+		if how.between != nil {
+			how.between(wave)
+		}
 	}
 	pods := settle(t, lab, 4*time.Minute, 12*time.Second)
 	t.Logf("%d running, %d waiting", count(pods, "running"), count(pods, "unschedulable"))
-	for _, refusal := range refusals() {
-		t.Error(refusal)
+	for _, refused := range refusals() {
+		if how.excused != nil && how.excused(refused) {
+			t.Logf("could not be prevented: %s", refused)
+		} else {
+			t.Error(refused)
+		}
 	}
 	checkAligned(t, lab)
 	checkNoneForgotten(t, lab, pods)
 }
 
+// refusal is a Pod that a kubelet has refused.
+type refusal struct {
+	pod, node string
+	bound     time.Time // when it was seen to be bound
+	why       string
+}
+
+func (r refusal) String() string {
+	return fmt.Sprintf("%s, bound to %s at %s, failed: %s", r.pod, r.node, r.bound.Format("15:04:05.000"), r.why)
+}
+
 // watchRefusals remembers every Pod that a kubelet refuses, also those that are deleted later.
-func watchRefusals(t *testing.T, lab *cluster.Cluster) func() []string {
+func watchRefusals(t *testing.T, lab *cluster.Cluster) func() []refusal {
 	t.Helper()
 	var mu sync.Mutex
-	refused := map[types.UID]string{}
+	refused := map[types.UID]refusal{}
+	bound := map[types.UID]time.Time{}
 	see := func(object any) {
 		pod, isPod := object.(*core.Pod)
-		if !isPod || pod.Status.Phase != core.PodFailed || pod.Status.Reason == "" {
+		if !isPod || pod.Spec.NodeName == "" {
 			return
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		refused[pod.UID] = fmt.Sprintf("%s on %s failed: %s: %s",
-			pod.Name, pod.Spec.NodeName, pod.Status.Reason, pod.Status.Message)
+		if _, known := bound[pod.UID]; !known {
+			bound[pod.UID] = time.Now()
+		}
+		if pod.Status.Phase == core.PodFailed && pod.Status.Reason != "" {
+			refused[pod.UID] = refusal{pod.Name, pod.Spec.NodeName, bound[pod.UID], pod.Status.Reason + ": " + pod.Status.Message}
+		}
 	}
 	source := cache.NewListWatchFromClient(lab.Client.CoreV1().RESTClient(), "pods", "default", fields.Everything())
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
@@ -88,10 +120,12 @@ func watchRefusals(t *testing.T, lab *cluster.Cluster) func() []string {
 		},
 	})
 	go informer.RunWithContext(t.Context())
-	return func() []string {
+	return func() []refusal {
 		mu.Lock()
 		defer mu.Unlock()
-		return slices.Sorted(maps.Values(refused))
+		all := slices.Collect(maps.Values(refused))
+		slices.SortFunc(all, func(a, b refusal) int { return a.bound.Compare(b.bound) })
+		return all
 	}
 }
 

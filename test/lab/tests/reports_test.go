@@ -8,33 +8,45 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	authentication "k8s.io/api/authentication/v1"
 
 	"numafit.io/test/lab/cluster"
+	"numafit.io/test/lab/fleet"
 )
 
 // The whole chain: an agent on each node reads what its real kubelet has and holds, writes its NodeReport
 // with the identity that the manifests give it, and the extender judges by those reports alone.
+//
+// NUMAFIT_LAB_STORM is the number of Pods (300).
 func TestReportsAreTheInventory(t *testing.T) {
 	lab, _, _ := startReports(t)
-	comeAndGo(t, lab, 8)
+	comeAndGo(t, lab, churn{pods: stormSize(t, 300)})
 	checkForetold(t, lab)
 }
 
-// The same while extenders and agents are killed.
+// The same while extenders, agents and kubelets are killed, and the API server is away for a while.
+//
+// NUMAFIT_LAB_STORM is the number of Pods (96), NUMAFIT_LAB_OUTAGE how many seconds the API server is
+// away (8).
 func TestReportsOutliveWhoeverIsKilled(t *testing.T) {
 	lab, agents, extender := startReports(t)
-	stop := make(chan struct{})
-	failed := make(chan error, 1)
-	go func() { failed <- killAround(t, lab, agents, extender, stop) }()
-	comeAndGo(t, lab, 8)
-	close(stop)
-	if err := <-failed; err != nil {
-		t.Fatal(err)
-	}
+	hunt := &hunt{t: t, lab: lab, agents: agents, extender: extender}
+	stop := hunt.start()
+	pods := stormSize(t, 96)
+	outage := time.Duration(numberFromEnvironment(t, "NUMAFIT_LAB_OUTAGE", 8)) * time.Second
+	comeAndGo(t, lab, churn{pods: pods, excused: hunt.excuses, between: func(wave int) {
+		if wave == pods/podsInAWave/2 {
+			hunt.apiServerAway(outage)
+		}
+		if wave == pods/podsInAWave-1 {
+			stop()
+		}
+	}})
 	// An extender that has just started knows what one that has seen everything knows.
 	seen := nodesOf(t)
 	lab.KillExtender()
@@ -46,6 +58,63 @@ func TestReportsOutliveWhoeverIsKilled(t *testing.T) {
 	}
 }
 
+// A kubelet that is away gets no Pods: it would refuse them when it is back, because its device plugins
+// have not registered yet.
+func TestAKubeletThatIsAwayGetsNoPods(t *testing.T) {
+	lab, _, _ := startReports(t)
+	refusals := watchRefusals(t, lab)
+	for _, node := range lab.Nodes() {
+		node.StopKubelet()
+	}
+	eventually(t, 20*time.Second, "the agents to say that the kubelets are away", func() string {
+		for _, node := range lab.Nodes() {
+			if !isSaidToBeAway(t, lab, node.Name) {
+				return node.Name + " is not said to be away"
+			}
+		}
+		return ""
+	})
+	create(t, lab, newPod("patient", demand{gpus: 1, rdmas: 1}))
+	eventually(t, 20*time.Second, "the Pod to be told why it waits", func() string {
+		message := scheduledMessage(list(t, lab)["patient"])
+		if !strings.Contains(message, "numafit: kubelet of this node does not answer") {
+			return message
+		}
+		return ""
+	})
+	if err := lab.Nodes()[0].StartKubelet(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 60*time.Second, "the Pod to run where a kubelet is back", func() string {
+		return strings.TrimPrefix(podState(list(t, lab)["patient"]), "running/"+lab.Nodes()[0].Name)
+	})
+	for _, refused := range refusals() {
+		t.Error(refused)
+	}
+}
+
+func isSaidToBeAway(t *testing.T, lab *cluster.Cluster, node string) bool {
+	t.Helper()
+	text, err := lab.Client.CoreV1().RESTClient().Get().AbsPath(reportsPath + "/" + node).DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Status struct {
+			Kubelet struct{ Away bool }
+		}
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		t.Fatal(err)
+	}
+	return report.Status.Kubelet.Away
+}
+
+func stormSize(t *testing.T, fallback uint64) int {
+	t.Helper()
+	return int(numberFromEnvironment(t, "NUMAFIT_LAB_STORM", fallback))
+}
+
 // identity is what an agent is started with.
 type identity struct{ kubeconfig, tokenFile string }
 
@@ -53,7 +122,19 @@ type identity struct{ kubeconfig, tokenFile string }
 // identities by node and the extender's kubeconfig.
 func startReports(t *testing.T) (*cluster.Cluster, map[string]identity, string) {
 	t.Helper()
-	lab := startLab(t, cluster.Options{})
+	root, err := cluster.FindRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	numafit, err := fleet.FindNumafit(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machines, err := fleet.Load(filepath.Join(root, "test", "fleets", "lab-storm.yaml"), numafit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab := startLab(t, cluster.Options{Fleet: machines})
 	applyManifests(t, lab)
 	agents := map[string]identity{}
 	for _, node := range lab.Nodes() {
@@ -88,28 +169,91 @@ func startReports(t *testing.T) (*cluster.Cluster, map[string]identity, string) 
 	return lab, agents, extender
 }
 
-// killAround kills somebody every second or two, and starts them again, until told to stop.
-func killAround(t *testing.T, lab *cluster.Cluster, agents map[string]identity, extender string, stop <-chan struct{}) error {
-	nodes := lab.Nodes()
-	for i := 0; ; i++ {
-		select {
-		case <-stop:
-			return nil
-		case <-time.After(time.Duration(1000+rand.IntN(1000)) * time.Millisecond):
+// hunt kills somebody every second or two, and starts them again.
+type hunt struct {
+	t        *testing.T
+	lab      *cluster.Cluster
+	agents   map[string]identity
+	extender string
+
+	mu       sync.Mutex // held while somebody is being killed or started
+	kubelets []kill
+}
+
+type kill struct {
+	node string
+	at   time.Time
+}
+
+// start returns what ends the hunt, and waits until nobody is being killed any more.
+func (h *hunt) start() (stop func()) {
+	told := make(chan struct{})
+	failed := make(chan error, 1)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-told:
+				failed <- nil
+				return
+			case <-time.After(time.Duration(1000+rand.IntN(1000)) * time.Millisecond):
+			}
+			if err := h.strike(i); err != nil {
+				failed <- err
+				return
+			}
 		}
-		var err error
-		if i%2 == 0 {
-			lab.KillExtender()
-			err = lab.StartExtenderOfReports(t.Context(), extender)
-		} else {
-			node := nodes[rand.IntN(len(nodes))]
-			who := agents[node.Name]
-			err = node.StartAgent(who.kubeconfig, who.tokenFile) // kills the one that runs
+	}()
+	return func() {
+		close(told)
+		if err := <-failed; err != nil {
+			h.t.Fatal(err)
 		}
-		if err != nil {
-			return err
+		h.t.Logf("%d kubelets were killed", len(h.kubelets))
+	}
+}
+
+func (h *hunt) strike(i int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	nodes := h.lab.Nodes()
+	node := nodes[rand.IntN(len(nodes))]
+	switch i % 3 {
+	case 0:
+		h.lab.KillExtender()
+		return h.lab.StartExtenderOfReports(h.t.Context(), h.extender)
+	case 1:
+		who := h.agents[node.Name]
+		return node.StartAgent(who.kubeconfig, who.tokenFile) // kills the one that runs
+	default:
+		h.kubelets = append(h.kubelets, kill{node.Name, time.Now()})
+		node.StopKubelet()
+		return node.StartKubelet()
+	}
+}
+
+func (h *hunt) apiServerAway(pause time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lab.StopAPIServer()
+	time.Sleep(pause)
+	if err := h.lab.StartAPIServer(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// excuses a Pod that was bound so shortly before its kubelet was killed that the kubelet had no time for
+// it, or so shortly after that nobody could know. The next kubelet finds it without an allocation, and
+// device plugins that have not registered yet.
+func (h *hunt) excuses(r refusal) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, kill := range h.kubelets {
+		since := r.bound.Sub(kill.at)
+		if kill.node == r.node && since > -time.Second && since < time.Second {
+			return true
 		}
 	}
+	return false
 }
 
 // nodesOf is what the extender says of every node.

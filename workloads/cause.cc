@@ -1,0 +1,360 @@
+#include "workloads/cause.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "cache/explain.h"
+#include "cache/free_devices.h"
+#include "cache/judge.h"
+
+namespace numafit::workloads {
+namespace {
+
+using policy::Reason;
+
+// Filter calls are let in between so many nodes.
+constexpr std::size_t kChunk = 512;
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::binary_search(names.begin(), names.end(), name);
+}
+
+// What the Pod holds at once, as the scheduler counts it: its containers and sidecars together, or
+// an init container beside the sidecars before it, whichever is more.
+std::map<std::string, std::int64_t> TotalsOf(const policy::Demand& demand) {
+  using Kind = policy::ContainerDemand::Kind;
+  std::map<std::string, std::int64_t> running;
+  std::map<std::string, std::int64_t> peak;
+  for (const policy::ContainerDemand& container : demand.containers) {
+    for (const auto& [resource, count] : container.devices) {
+      if (container.kind == Kind::kInit) {
+        peak[resource] = std::max(peak[resource], running[resource] + count);
+      } else {
+        running[resource] += count;
+      }
+    }
+  }
+  for (auto& [resource, count] : running) count = std::max(count, peak[resource]);
+  std::erase_if(running, [](const auto& entry) { return entry.second == 0; });
+  return running;
+}
+
+// What one state of a node says about the demand.
+struct StateFacts {
+  Reason reason = Reason::kFits;
+  bool could_when_empty = false;
+  bool has_accelerators = false;  // as many as wanted are free, by count
+  bool has_endpoints = false;
+  struct Free {
+    std::int64_t total = 0;
+    cache::FreeTogether together;
+  };
+  std::vector<Free> free;  // by wanted resource
+};
+
+// Nobody can say, or not yet.
+bool IsUnknown(Reason reason) {
+  switch (reason) {
+    case Reason::kNoReport:
+    case Reason::kStaleReport:
+    case Reason::kKubeletAway:
+    case Reason::kSettling:
+    case Reason::kUnsupported:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class Survey {
+ public:
+  Survey(const cache::Fleet& fleet, const policy::Demand& demand) : fleet_(fleet), demand_(demand) {
+    for (const bool endpoint : {false, true}) {
+      for (const auto& [resource, count] : TotalsOf(demand)) {
+        if (Contains(demand.endpoints, resource) != endpoint) continue;
+        ResourceNumbers& numbers = resources_.emplace_back();
+        numbers.resource = resource;
+        numbers.endpoint = endpoint;
+        numbers.wanted = count;
+      }
+    }
+  }
+
+  // Visits every node.
+  void Run() {
+    const std::size_t nodes = fleet_.size();
+    for (std::size_t begin = 0; begin < nodes; begin += kChunk) {
+      const cache::Fleet::ReadGuard guard(fleet_);
+      for (std::size_t i = begin; i < std::min(nodes, begin + kChunk); ++i) {
+        const int index = static_cast<int>(i);
+        See(std::string(fleet_.NodeName(guard, index)), *fleet_.State(guard, index));
+      }
+    }
+  }
+
+  [[nodiscard]] Finding Result(std::string_view pinned_node) {
+    Finding finding;
+    finding.resources = std::move(resources_);
+    finding.nodes = nodes_;
+    finding.fitting = fitting_;
+    finding.nearest = nearest_;
+    finding.cause = CauseOfCounts();
+    if (pinned_node.empty()) return finding;
+    finding.pinned = std::string(pinned_node);
+    const auto pinned = reasons_.find(std::string(pinned_node));
+    if (pinned == reasons_.end() || IsUnknown(pinned->second)) {
+      finding.cause = Cause::kStaleData;
+    } else if (pinned->second == Reason::kFits) {
+      finding.cause = Cause::kOther;
+    } else if (fitting_ > 0) {
+      finding.cause = Cause::kPinnedNodeFull;
+    }
+    return finding;
+  }
+
+ private:
+  const StateFacts& FactsOf(const cache::NodeState& state) {
+    std::unique_ptr<StateFacts>& known = states_[state.id];
+    if (known != nullptr) return *known;
+    known = std::make_unique<StateFacts>();
+    known->reason = cache::JudgeOnNode(state, demand_, nullptr).reason;
+    known->could_when_empty = CouldWhenEmpty(state);
+    known->has_accelerators = known->has_endpoints = true;
+    for (const ResourceNumbers& wanted : resources_) {
+      const int pool = state.topology->FindPool(wanted.resource);
+      StateFacts::Free free;
+      if (pool >= 0) {
+        free.total = cache::FreeDevices(state, pool).total.at_least;
+        free.together = cache::MostOnOneNumaNode(state, pool);
+      }
+      if (free.total < wanted.wanted) {
+        (wanted.endpoint ? known->has_endpoints : known->has_accelerators) = false;
+      }
+      known->free.push_back(free);
+    }
+    return *known;
+  }
+
+  bool CouldWhenEmpty(const cache::NodeState& state) {
+    const auto [entry, is_new] = when_empty_.try_emplace(state.topology.get(), false);
+    if (is_new) {
+      cache::NodeState empty;
+      empty.topology = state.topology;
+      empty.knowledge.usages.emplace_back(*state.topology);
+      const Reason reason = cache::JudgeOnNode(empty, demand_, nullptr).reason;
+      entry->second = reason == Reason::kFits;
+    }
+    return entry->second;
+  }
+
+  void See(std::string name, const cache::NodeState& state) {
+    if (!state.HasInventory()) return;
+    ++nodes_;
+    const StateFacts& facts = FactsOf(state);
+    reasons_[name] = facts.reason;
+    for (std::size_t i = 0; i < resources_.size(); ++i) Count(name, facts.free[i], resources_[i]);
+    if (facts.reason == Reason::kFits) {
+      ++fitting_;
+    } else if (facts.reason == Reason::kCoolingDown) {
+      ++refusing_;
+    }
+    if (facts.could_when_empty) {
+      ++capable_;
+      if (!IsUnknown(facts.reason)) {
+        ++judged_;
+        with_accelerators_ += facts.has_accelerators ? 1 : 0;
+        with_both_ += facts.has_accelerators && facts.has_endpoints ? 1 : 0;
+      }
+    }
+    Nearest(name, facts);
+  }
+
+  static void Count(const std::string& name, const StateFacts::Free& free,
+                    ResourceNumbers& numbers) {
+    numbers.free += free.total;
+    if (free.together.count <= numbers.best_numa_free) return;
+    numbers.best_numa_free = free.together.count;
+    numbers.best_numa_node = name;
+    numbers.best_numa = free.together.numa;
+  }
+
+  // One that fits, else one that could and lacks least.
+  void Nearest(const std::string& name, const StateFacts& facts) {
+    std::int64_t lacks = 0;
+    for (std::size_t i = 0; i < resources_.size(); ++i) {
+      lacks += std::max<std::int64_t>(0, resources_[i].wanted - facts.free[i].total);
+    }
+    const auto rank = std::make_tuple(facts.reason != Reason::kFits, !facts.could_when_empty,
+                                      IsUnknown(facts.reason), lacks, std::string_view(name));
+    if (!nearest_.empty() &&
+        rank >= std::make_tuple(nearest_misfit_, nearest_incapable_, nearest_unknown_,
+                                nearest_lacks_, std::string_view(nearest_))) {
+      return;
+    }
+    nearest_misfit_ = std::get<0>(rank);
+    nearest_incapable_ = std::get<1>(rank);
+    nearest_unknown_ = std::get<2>(rank);
+    nearest_lacks_ = lacks;
+    nearest_ = name;
+  }
+
+  [[nodiscard]] Cause CauseOfCounts() const {
+    if (fitting_ > 0) return Cause::kOther;
+    if (capable_ == 0) return nodes_ == 0 ? Cause::kStaleData : Cause::kNeverFits;
+    if (judged_ == 0) return Cause::kStaleData;
+    if (with_accelerators_ == 0) return Cause::kAcceleratorsExhausted;
+    if (with_both_ == 0) return Cause::kEndpointsExhausted;
+    // Enough by count, and their kubelets have just said no to just such Pods.
+    if (refusing_ == judged_) return Cause::kKubeletRefused;
+    return Cause::kNumaFragmented;
+  }
+
+  const cache::Fleet& fleet_;
+  const policy::Demand& demand_;
+  std::vector<ResourceNumbers> resources_;
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<StateFacts>> states_;
+  absl::flat_hash_map<const policy::Topology*, bool> when_empty_;
+  absl::flat_hash_map<std::string, Reason> reasons_;
+  int nodes_ = 0;
+  int fitting_ = 0;
+  int refusing_ = 0;
+  int capable_ = 0;  // could take it when empty
+  int judged_ = 0;   // of these, those about which something is known
+  int with_accelerators_ = 0;
+  int with_both_ = 0;
+  std::string nearest_;
+  bool nearest_misfit_ = true;
+  bool nearest_incapable_ = true;
+  bool nearest_unknown_ = true;
+  std::int64_t nearest_lacks_ = 0;
+};
+
+std::string AnswerOn(const cache::Fleet& fleet, const std::string& node,
+                     const policy::Demand& demand) {
+  const cache::Fleet::ReadGuard guard(fleet);
+  const int index = fleet.FindNode(guard, node, -1);
+  if (index < 0) return "not in the inventory";
+  const cache::NodeState& state = *fleet.State(guard, index);
+  return cache::AnswerOf(state, demand, cache::JudgeOnNode(state, demand, nullptr));
+}
+
+std::string Wanted(const Finding& finding) {
+  std::string text;
+  for (const ResourceNumbers& each : finding.resources) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", each.wanted,
+                        cache::ShortName(each.resource));
+  }
+  return text;
+}
+
+// The resource that the cause is about, with its numbers.
+std::string Lack(const Finding& finding, bool endpoint) {
+  const ResourceNumbers* lacking = nullptr;
+  for (const ResourceNumbers& each : finding.resources) {
+    if (each.endpoint != endpoint) continue;
+    if (lacking == nullptr ||
+        each.wanted - each.best_numa_free > lacking->wanted - lacking->best_numa_free) {
+      lacking = &each;
+    }
+  }
+  if (lacking == nullptr) return "";
+  const std::string name = cache::ShortName(lacking->resource);
+  if (lacking->best_numa_node.empty()) {
+    return fmt::format("wants {} {}; none is free", lacking->wanted, name);
+  }
+  const std::string place =
+      lacking->best_numa < 0
+          ? lacking->best_numa_node
+          : fmt::format("{} NUMA {}", lacking->best_numa_node, lacking->best_numa);
+  return fmt::format("wants {} {}; {} free at most on one NUMA node ({}), {} free in all",
+                     lacking->wanted, name, lacking->best_numa_free, place, lacking->free);
+}
+
+}  // namespace
+
+std::string_view CauseName(Cause cause) {
+  switch (cause) {
+    case Cause::kEndpointsExhausted:
+      return "endpoints-exhausted";
+    case Cause::kAcceleratorsExhausted:
+      return "accelerators-exhausted";
+    case Cause::kNumaFragmented:
+      return "numa-fragmented";
+    case Cause::kNeverFits:
+      return "never-fits";
+    case Cause::kPinnedNodeFull:
+      return "pinned-node-full";
+    case Cause::kKubeletRefused:
+      return "kubelet-refused";
+    case Cause::kStaleData:
+      return "stale-data";
+    case Cause::kSchedulerError:
+      return "scheduler-error";
+    case Cause::kOther:
+      return "other";
+  }
+  return "";
+}
+
+Finding LookAtFleet(const cache::Fleet& fleet, const policy::Demand& demand,
+                    std::string_view pinned_node) {
+  Survey survey(fleet, demand);
+  survey.Run();
+  Finding finding = survey.Result(pinned_node);
+  if (!finding.nearest.empty()) finding.nearest_answer = AnswerOn(fleet, finding.nearest, demand);
+  if (!finding.pinned.empty()) finding.pinned_answer = AnswerOn(fleet, finding.pinned, demand);
+  return finding;
+}
+
+Finding FindCause(const cache::Fleet& fleet, const Blocked& blocked) {
+  if (blocked.demand == nullptr) return {};
+  Finding finding = LookAtFleet(fleet, *blocked.demand, blocked.pinned_node);
+  if (blocked.state == PodState::kSchedulerError) finding.cause = Cause::kSchedulerError;
+  if (blocked.state == PodState::kRefused) finding.cause = Cause::kKubeletRefused;
+  return finding;
+}
+
+std::string WhyText(const Finding& finding, const Blocked& blocked) {
+  switch (finding.cause) {
+    case Cause::kEndpointsExhausted:
+      return Lack(finding, true);
+    case Cause::kAcceleratorsExhausted:
+      return Lack(finding, false);
+    case Cause::kNumaFragmented:
+      return fmt::format("wants {} together; nearest is {}: {}", Wanted(finding), finding.nearest,
+                         finding.nearest_answer);
+    case Cause::kNeverFits:
+      return fmt::format("wants {}; none of {} nodes could take it even when empty",
+                         Wanted(finding), finding.nodes);
+    case Cause::kPinnedNodeFull:
+      return fmt::format("pinned to {} by its {}: {}; {} would fit", finding.pinned,
+                         blocked.pinned_by_topology ? "topology assignment" : "node selector",
+                         finding.pinned_answer, finding.nearest);
+    case Cause::kKubeletRefused:
+      return fmt::format("kubelet{} refused {}: {}", blocked.pods == 1 ? "" : "s", blocked.example,
+                         blocked.message);
+    case Cause::kStaleData:
+      return finding.nodes == 0
+                 ? "no node has a report"
+                 : fmt::format(
+                       "no node that could take it can be judged now; nearest is {}: {}",
+                       finding.pinned.empty() ? finding.nearest : finding.pinned,
+                       finding.pinned.empty() ? finding.nearest_answer : finding.pinned_answer);
+    case Cause::kSchedulerError:
+      return fmt::format("the scheduler fails on {}: {}", blocked.example, blocked.message);
+    case Cause::kOther:
+      return finding.nearest.empty() || finding.fitting == 0
+                 ? fmt::format("the scheduler says: {}", blocked.message)
+                 : fmt::format("{} of {} nodes would fit; the scheduler says: {}", finding.fitting,
+                               finding.nodes, blocked.message);
+  }
+  return "";
+}
+
+}  // namespace numafit::workloads
