@@ -69,7 +69,7 @@ struct EventRequest {
   std::int64_t time_micros = 0;  // since the epoch
   // An Event about the same object with the same reason and key is the same one, whatever its time
   // and note. Empty: time and note tell Events apart.
-  std::string key;
+  std::string key = {};
 };
 
 // Thread-safe. Keeps at most `max_connections` connections open and retries a request once on a
