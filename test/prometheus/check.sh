@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # deploy/prometheus and docs/runbooks: the rules are valid and tested, every alert has a page and every
-# page an alert, and what the rules select is what the extender serves.
+# page an alert, and what rules and dashboard select is what the extender serves.
 # Also shows that it would find what it looks for, by checking a copy with mistakes.
 set -euo pipefail
 root=$(cd "${1:-$(dirname "${BASH_SOURCE[0]}")/../..}" && pwd)
 
-# Metrics that rules.yaml may use before the code has them, and why. Take a line out when its metric has
+# Metrics that they may use before the code has them, and why. Take a line out when its metric has
 # come: the check fails for a line that is not needed.
 declare -A expected_metrics=(
   [numafit_wake_up_seconds]="wake-ups are timed from the news of room to the next filter call"
@@ -42,10 +42,8 @@ alerts() {
 
 # problems RULES TESTS RUNBOOKS: one line each.
 problems() {
-  local rules=$1 tests=$2 runbooks=$3 sources=() dir file name summary description severity runbook metric value
-  for dir in extender workloads; do
-    for file in "$root/$dir"/*.cc; do [ -e "$file" ] && sources+=("$file"); done
-  done
+  local rules=$1 tests=$2 runbooks=$3 sources file name summary description severity runbook metric value record
+  mapfile -t sources < <(find "$root/extender" "$root/workloads" -name '*.cc' 2>/dev/null)
 
   while read -r name summary description severity runbook; do
     [ "$summary$description$severity" = 111 ] || echo "$name: needs a summary, a description and a severity (critical, warning or info)"
@@ -63,12 +61,15 @@ problems() {
   done
 
   # Names that recording rules give begin with job: and are not metrics.
-  for metric in $(sed -E 's/#.*//; s/job:[a-z_0-9:]+//g' "$rules" | metrics_in); do
+  for metric in $(sed -E 's/#.*//; s/job:[a-z_0-9:]+//g' "$rules" "$dashboard" | metrics_in); do
     if grep -qF "\"$metric\"" "${sources[@]}"; then
       [ -z "${expected_metrics[$metric]+known}" ] || echo "$metric is served: take it out of expected_metrics in test/prometheus/check.sh"
     else
       [ -n "${expected_metrics[$metric]+known}" ] || echo "$metric: the extender has no such metric"
     fi
+  done
+  for record in $(grep -ohE 'job:[a-z_0-9:]+' "$rules" "$dashboard" | sort -u); do
+    grep -q "^  - record: $record\$" "$rules" || echo "$record: no such recording rule"
   done
   for value in $(grep -oE '(result|reason|state|listener)=~?"[^"]+"' "$rules" | sed -E 's/.*"(.*)"/\1/' | tr '|' '\n' | sort -u); do
     if grep -qF "\"$value\"" "${sources[@]}"; then
@@ -82,6 +83,7 @@ problems() {
 rules=$root/deploy/prometheus/rules.yaml
 tests=$root/test/prometheus/rules_test.yaml
 runbooks=$root/docs/runbooks
+dashboard=$root/deploy/prometheus/dashboard.json
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -90,6 +92,7 @@ trap 'rm -rf "$scratch"' EXIT
 sed -E '
   s/numafit_fleet_stale_nodes/numafit_fleet_stail_nodes/
   s/result="mismatch"/result="mismach"/
+  s/expr: job:numafit_bind_duration/expr: job:numafit_binds_duration/
   s/alert: NumafitNodesUnreported$/alert: NumafitNodesUnknown/
   s/(runbook_url: .*)BindSlow/\1BindsSlow/
   s/severity: critical/severity: dire/' "$rules" >"$scratch/rules.yaml"
@@ -98,6 +101,7 @@ problems "$scratch/rules.yaml" "$scratch/tests.yaml" "$runbooks" >"$scratch/made
 for text in \
   'numafit_fleet_stail_nodes: the extender has no such metric' \
   'label value mismach: the extender has no such value' \
+  'job:numafit_binds_duration_seconds:p99_rate5m: no such recording rule' \
   'NumafitNodesUnreported.md: no such alert' \
   'NumafitNodesUnknown: no page' \
   'NumafitNodesUnknown: docs/runbooks/README.md does not list it' \

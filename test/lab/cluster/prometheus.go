@@ -159,6 +159,33 @@ func (p *Prometheus) Scraped(ctx context.Context, metric string) (int, error) {
 	return len(answer.Result), err
 }
 
+// Dashboard asks what the panels of deploy/prometheus/dashboard.json ask, and returns how many series
+// each query has.
+func (p *Prometheus) Dashboard(ctx context.Context, root string) (map[string]int, error) {
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "prometheus", "dashboard.json"))
+	if err != nil {
+		return nil, err
+	}
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		return nil, fmt.Errorf("dashboard.json: %w", err)
+	}
+	series := map[string]int{}
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			var answer struct{ Result []any }
+			query := strings.ReplaceAll(target.Expr, "$job", "numafit-extender")
+			if err := p.get(ctx, "query?query="+url.QueryEscape(query), &answer); err != nil {
+				return nil, err
+			}
+			series[target.Expr] = len(answer.Result)
+		}
+	}
+	return series, nil
+}
+
 // get reads the data of an answer of Prometheus' API.
 func (p *Prometheus) get(ctx context.Context, what string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+prometheusAddress+"/api/v1/"+what, nil)

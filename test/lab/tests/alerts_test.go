@@ -30,6 +30,7 @@ func TestAlertsFireAndResolve(t *testing.T) {
 	awaitScrapes(t, prometheus)
 	checkRules(t, prometheus)
 	awaitAlerts(t, prometheus)
+	checkDashboard(t, lab, prometheus)
 
 	create(t, lab, on("lab-a", newPod("crossing", demand{6, 6})))
 	eventually(t, 30*time.Second, "the kubelet to refuse the Pod", func() string {
@@ -108,6 +109,26 @@ func checkRules(t *testing.T, prometheus *cluster.Prometheus) {
 		}
 		return strings.Join(problems, "\n")
 	})
+}
+
+// checkDashboard fails for panels that Prometheus cannot answer; those of a cluster without Kueue, and of
+// what has not happened yet, are empty.
+func checkDashboard(t *testing.T, lab *cluster.Cluster, prometheus *cluster.Prometheus) {
+	t.Helper()
+	series, err := prometheus.Dashboard(t.Context(), lab.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, count := range series {
+		if count > 0 {
+			shown++
+		}
+	}
+	t.Logf("%d of %d queries of the dashboard have an answer", shown, len(series))
+	if shown < 10 {
+		t.Errorf("only %d: %v", shown, series)
+	}
 }
 
 // awaitAlerts waits until exactly these alerts fire, and returns them.
