@@ -8,20 +8,8 @@ root=$(cd "${1:-$(dirname "${BASH_SOURCE[0]}")/../..}" && pwd)
 # Metrics that they may use before the code has them, and why. Take a line out when its metric has
 # come: the check fails for a line that is not needed.
 declare -A expected_metrics=(
-  [numafit_wake_up_seconds]="wake-ups are timed from the news of room to the next filter call"
-  [numafit_workloads_unplaceable]="comes with workloads/"
-  [numafit_workloads_unplaceable_oldest_seconds]="comes with workloads/"
-  [numafit_workloads_unplaceable_accelerators]="comes with workloads/"
-  [numafit_workload_flag_seconds]="comes with workloads/"
-  [numafit_workload_pods]="comes with workloads/"
-  [numafit_cluster_queue_quota]="comes with workloads/"
-  [numafit_cluster_queue_placeable]="comes with workloads/"
-)
-# The same for label values that rules.yaml selects.
-declare -A expected_values=(
-  [gated]="comes with workloads/"
-  [missing]="comes with workloads/"
-  [untried]="comes with workloads/"
+  [numafit_cluster_queue_quota]="comes with the advice on quotas"
+  [numafit_cluster_queue_placeable]="comes with the advice on quotas"
 )
 
 # Names of metrics in the text on standard input, without what a histogram adds to them.
@@ -71,12 +59,12 @@ problems() {
   for record in $(grep -ohE 'job:[a-z_0-9:]+' "$rules" "$dashboard" | sort -u); do
     grep -q "^  - record: $record\$" "$rules" || echo "$record: no such recording rule"
   done
-  for value in $(grep -oE '(result|reason|state|listener)=~?"[^"]+"' "$rules" | sed -E 's/.*"(.*)"/\1/' | tr '|' '\n' | sort -u); do
-    if grep -qF "\"$value\"" "${sources[@]}"; then
-      [ -z "${expected_values[$value]+known}" ] || echo "label value $value is served: take it out of expected_values in test/prometheus/check.sh"
-    else
-      [ -n "${expected_values[$value]+known}" ] || echo "label value $value: the extender has no such value"
-    fi
+  # Also the causes that the page about them lists.
+  for value in $(
+    grep -oE '(result|reason|state|listener)=~?"[^"]+"' "$rules" | sed -E 's/.*"(.*)"/\1/' | tr '|' '\n'
+    sed -nE 's/^\| `([a-z-]+)` \|.*/\1/p' "$runbooks/NumafitWorkloadUnplaceable.md"
+  ); do
+    grep -qF "\"$value\"" "${sources[@]}" || echo "label value $value: the extender has no such value"
   done
 }
 
