@@ -17,6 +17,8 @@ test_packages=(
   clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev
   # the lab: namespaces, certificates
   iproute2 util-linux openssl curl
+  # prometheus and promtool, for the alerts
+  prometheus
 )
 
 missing=()
@@ -32,5 +34,10 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "installing: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
+if [[ " ${missing[*]} " == *' prometheus '* ]] && command -v systemctl >/dev/null; then
+  # Only its programs are wanted. The package would start a server on port 9090, now and at every boot;
+  # `systemctl unmask prometheus` gives it back.
+  "${sudo[@]}" systemctl mask prometheus.service >/dev/null 2>&1 || true
+fi
 "${sudo[@]}" apt-get update -qq
 "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -40,6 +40,9 @@ part_format() {
   fi
 }
 
+# deploy/prometheus and docs/runbooks: rules, their tests, a page for each alert.
+part_alerts() { test/prometheus/check.sh; }
+
 # Daily work; CI runs the same tests under AddressSanitizer instead.
 part_unit() {
   build dev
@@ -89,7 +92,7 @@ part_lab() {
   hack/lab.sh test
 }
 
-all_parts=(install format release run asan tsan locks fuzz oracle lab)
+all_parts=(install format alerts release run asan tsan locks fuzz oracle lab)
 case "${1:-}" in
   --quick)
     hack/install.sh
