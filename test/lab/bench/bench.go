@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"numafit.io/test/lab/cluster"
@@ -158,13 +157,9 @@ func (w *watcher) wait(ctx context.Context) (float64, error) {
 }
 
 func (b *Bench) reportRunning(ctx context.Context, w *watcher) {
-	patch := []byte(`{"status":{"phase":"Running","startTime":"2024-01-01T00:00:00Z","containerStatuses":[` +
-		`{"name":"main","image":"none","imageID":"none","ready":true,"started":true,"restartCount":0,` +
-		`"state":{"running":{"startedAt":"2024-01-01T00:00:00Z"}}}]}}`)
 	for name := range w.report {
 		// A failed report only leaves the Pod unreported for a while, as a slow kubelet does.
-		_, _ = b.cluster.Client.CoreV1().Pods("default").
-			Patch(ctx, name, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
+		_ = b.cluster.ReportRunning(ctx, name, "main")
 	}
 }
 

@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"numafit.io/test/lab/fleet"
 )
@@ -17,6 +19,16 @@ func (c *Cluster) RegisterMadeUpNodes(ctx context.Context) error {
 		_, err := c.Client.CoreV1().Nodes().Create(ctx, nodeObject(c.Fleet.Nodes[i]), meta.CreateOptions{})
 		return err
 	})
+}
+
+// ReportRunning plays the kubelet of a made-up node: a Pod of namespace default that is bound there runs.
+func (c *Cluster) ReportRunning(ctx context.Context, pod, container string) error {
+	patch := fmt.Appendf(nil, `{"status":{"phase":"Running","startTime":"2024-01-01T00:00:00Z","containerStatuses":[`+
+		`{"name":%q,"image":"none","imageID":"none","ready":true,"started":true,"restartCount":0,`+
+		`"state":{"running":{"startedAt":"2024-01-01T00:00:00Z"}}}]}}`, container)
+	_, err := c.Client.CoreV1().Pods("default").
+		Patch(ctx, pod, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
+	return err
 }
 
 // nodeObject is what a kubelet of this machine would register.
