@@ -59,7 +59,8 @@ FleetImpl::FleetImpl(const api::ResourceClasses& classes, Options options, bool 
       options_(std::move(options)),
       from_reports_(from_reports),
       no_machine_(NoMachine()),
-      reports_(classes) {}
+      reports_(classes),
+      counts_(classes) {}
 
 bool FleetImpl::UpsertPod(const api::Pod& pod) {
   const api::MutexLock lock(write_);
@@ -112,6 +113,7 @@ int FleetImpl::AddNode(const std::string& name) {
                     .state = nullptr,
                     .contradictions = 0,
                     .cool_downs = {},
+                    .counts = nullptr,
                     .stale = false,
                     .dirty = false});
   // Readers find a state at every index.
@@ -293,6 +295,12 @@ void FleetImpl::ReplacePods(const std::vector<api::Pod>& pods) {
     for (const api::Pod& pod : pods) {
       if (ShowsAdmission(pod) == admitted) Upsert(pod);
     }
+  }
+  // Pods that counts have been about all the time.
+  for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
+    if (!Ledger(node).has_counts()) continue;
+    Ledger(node).ObserveCounts(*Node(node).counts);
+    MarkDirty(node);
   }
   Publish();
 }

@@ -33,6 +33,7 @@ struct NodeEntry {
     std::int64_t until_ms = 0;
   };
   std::vector<CoolDown> cool_downs;
+  std::unique_ptr<CountedNode> counts;  // used while there is no report; null: there are none
   bool stale = false;
   bool dirty = false;
 };
@@ -48,6 +49,9 @@ class FleetImpl final : public Fleet {
   ReportNews UpsertReport(const std::string& node,
                           const v1alpha1::NodeReportStatus& report) override;
   void DeleteReport(const std::string& node) override;
+  std::string UpsertCounts(const api::NodeResourceTopology& counts,
+                           const NodeFacts& facts) override;
+  void DeleteCounts(const std::string& node) override;
   void SetAgentReady(const std::string& node, bool is_ready) override;
 
   void ReplacePods(const std::vector<api::Pod>& pods) override;
@@ -138,6 +142,7 @@ class FleetImpl final : public Fleet {
   std::vector<int> dirty_ NUMAFIT_GUARDED_BY(write_);
   StateTable table_ NUMAFIT_GUARDED_BY(write_);
   ReportReader reports_ NUMAFIT_GUARDED_BY(write_);
+  ReportReader counts_ NUMAFIT_GUARDED_BY(write_);
   std::size_t reservations_ NUMAFIT_GUARDED_BY(write_) = 0;
   std::int64_t contradictions_ NUMAFIT_GUARDED_BY(write_) = 0;
 

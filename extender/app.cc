@@ -309,7 +309,7 @@ absl::Status App::Impl::Start(Overrides overrides) {
                                             EventPoster::Parts{*watched, metrics_, log_});
     sync_ = std::make_unique<ClusterSync>(
         *watched, ClusterSync::Parts{*fleet_, *offers_, *wake_up_, *events_, metrics_, log_},
-        config_.inventory_from_reports);
+        ClusterSync::Sources{config_.inventory_from_reports, config_.node_resource_topology});
     wake_up_->Start([this] { return sync_->synced(); });
   }
   janitor_ = std::thread([this] { Housekeep(); });

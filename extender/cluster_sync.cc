@@ -34,15 +34,20 @@ kube::WatchOptions Options() {
 
 }  // namespace
 
-ClusterSync::ClusterSync(kube::Client& client, Parts parts, bool with_reports) : parts_(parts) {
+ClusterSync::ClusterSync(kube::Client& client, Parts parts, Sources sources) : parts_(parts) {
   WatchPods(client);
-  if (with_reports) WatchReports(client);
+  if (sources.with_reports) WatchReports(client);
+  if (sources.with_counts) {
+    counts_ = std::make_unique<TopologySync>(
+        client, TopologySync::Parts{parts.fleet, parts.metrics, parts.log});
+  }
 }
 
 ClusterSync::~ClusterSync() = default;
 
 bool ClusterSync::synced() const {
-  return pods_->synced() && (reports_ == nullptr || reports_->synced());
+  return pods_->synced() && (reports_ == nullptr || reports_->synced()) &&
+         (counts_ == nullptr || counts_->answered());
 }
 
 std::function<void(const absl::Status&)> ClusterSync::OnState(const char* what) {
@@ -99,11 +104,20 @@ void ClusterSync::SeePod(const api::Pod& pod, bool deleted) {
 
 void ClusterSync::WatchReports(kube::Client& client) {
   kube::WatchHandlers<api::NodeReport> handlers;
+  // A report is a few KB, in memory some more: of a large cluster they are taken page by page.
+  handlers.on_page = [this](std::vector<api::NodeReport>& reports) {
+    for (api::NodeReport& report : reports) {
+      TakeReport(report);
+      report.status.reset();
+      report.metadata.labels.clear();
+      report.metadata.annotations.clear();
+    }
+  };
   handlers.on_list = [this](std::vector<api::NodeReport> reports) {
     std::set<std::string> gone = std::exchange(reported_, {});
     for (const api::NodeReport& report : reports) {
       gone.erase(report.metadata.name);
-      TakeReport(report);
+      reported_.insert(report.metadata.name);
     }
     for (const std::string& node : gone) DropReport(node);
     parts_.log.Write(

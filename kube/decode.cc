@@ -173,8 +173,17 @@ struct Kind<api::NodeReport> {
   }
 };
 
+template <>
+struct Kind<api::NodeResourceTopology> {
+  static constexpr std::string_view kName = api::kNodeResourceTopologyKind;
+  static absl::StatusOr<api::NodeResourceTopology> FromJson(const nlohmann::json& value) {
+    return api::ReadNodeResourceTopology(value);
+  }
+};
+
+// Custom resources have none.
 template <typename T>
-constexpr bool kHasProtobuf = !std::is_same_v<T, api::NodeReport>;
+constexpr bool kHasProtobuf = std::is_same_v<T, api::Pod> || std::is_same_v<T, api::Node>;
 
 // The bytes of the object itself, out of its envelope if it has one.
 absl::StatusOr<std::string> Unwrap(std::string_view bytes, std::string_view what,
@@ -388,6 +397,10 @@ template absl::StatusOr<List<api::NodeReport>> DecodeList<api::NodeReport>(std::
                                                                            Encoding);
 template absl::StatusOr<Event<api::NodeReport>> DecodeEvent<api::NodeReport>(std::string_view,
                                                                              Encoding);
+template absl::StatusOr<List<api::NodeResourceTopology>> DecodeList<api::NodeResourceTopology>(
+    std::string_view, Encoding);
+template absl::StatusOr<Event<api::NodeResourceTopology>> DecodeEvent<api::NodeResourceTopology>(
+    std::string_view, Encoding);
 template absl::StatusOr<List<api::Pod>> DecodeList<api::Pod>(std::string_view, Encoding);
 template absl::StatusOr<List<api::Node>> DecodeList<api::Node>(std::string_view, Encoding);
 template absl::StatusOr<Event<api::Pod>> DecodeEvent<api::Pod>(std::string_view, Encoding);

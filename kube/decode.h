@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/node_report.h"
+#include "api/node_resource_topology.h"
 #include "api/objects.h"
 
 namespace numafit::kube {
@@ -42,9 +43,10 @@ struct Event {
   ApiStatus error;  // of kError
 };
 
-// Instantiated for api::Pod, api::Node and api::NodeReport (JSON only; read by api::ReadNodeReport,
-// so one that cannot be used is no error). Malformed bytes are DataLoss and never crash: every
-// length inside is checked by the parser against what is there.
+// Instantiated for api::Pod, api::Node, api::NodeReport and, but for DecodeObject,
+// api::NodeResourceTopology (the latter two in JSON only, read by api::ReadNodeReport and
+// api::ReadNodeResourceTopology, so one that cannot be used is no error). Malformed bytes are
+// DataLoss and never crash: every length inside is checked by the parser against what is there.
 template <typename T>
 absl::StatusOr<T> DecodeObject(std::string_view bytes, Encoding encoding);
 template <typename T>

@@ -50,11 +50,17 @@ struct Resource<api::Node> : BuiltIn {
   static constexpr char kPath[] = "/api/v1/nodes";
 };
 // Custom resources have no protobuf.
-template <>
-struct Resource<api::NodeReport> {
-  static constexpr const char* kPath = kNodeReportsPath;
+struct Custom {
   static constexpr char kListAccept[] = "application/json";
   static constexpr char kWatchAccept[] = "application/json;stream=watch, application/json;q=0.5";
+};
+template <>
+struct Resource<api::NodeReport> : Custom {
+  static constexpr const char* kPath = kNodeReportsPath;
+};
+template <>
+struct Resource<api::NodeResourceTopology> : Custom {
+  static constexpr const char* kPath = kNodeResourceTopologiesPath;
 };
 
 bool IsGone(const absl::Status& status) {
@@ -196,6 +202,7 @@ class ListWatch : public Watch {
         if (!IsGone(page.status())) return page.status();
         return absl::UnavailableError(std::string(page.status().message()));
       }
+      if (handlers_.on_page) handlers_.on_page(page->items);
       if (items.empty()) {
         items = std::move(page->items);
       } else {
@@ -315,6 +322,12 @@ std::unique_ptr<Watch> WatchNodeReports(Client& client, WatchOptions options,
                                         WatchHandlers<api::NodeReport> handlers) {
   return std::make_unique<ListWatch<api::NodeReport>>(client.transport(), std::move(options),
                                                       std::move(handlers));
+}
+
+std::unique_ptr<Watch> WatchNodeResourceTopologies(
+    Client& client, WatchOptions options, WatchHandlers<api::NodeResourceTopology> handlers) {
+  return std::make_unique<ListWatch<api::NodeResourceTopology>>(
+      client.transport(), std::move(options), std::move(handlers));
 }
 
 }  // namespace numafit::kube
