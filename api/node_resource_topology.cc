@@ -126,22 +126,24 @@ void ReadZones(const JsonReader& zones, Topology& topology) {
             [](const auto& a, const auto& b) { return a.numa < b.numa; });
 }
 
+using Word = std::pair<std::string_view, std::string_view>;
+constexpr Word kLevels[] = {{"PodLevel", "pod"}, {"ContainerLevel", "container"}};
+constexpr Word kPolicies[] = {{"None", "none"},
+                              {"BestEffort", "best-effort"},
+                              {"Restricted", "restricted"},
+                              {"SingleNUMANode", "single-numa-node"}};
+
 // The deprecated word for policy and scope together: "SingleNUMANodePodLevel".
 void ReadWord(const JsonReader& place, Topology& topology) {
   const std::string text = place.String();
   std::string_view word = text;
   std::string_view scope;
-  for (const auto& [suffix, name] :
-       {std::pair<std::string_view, std::string_view>{"PodLevel", "pod"},
-        {"ContainerLevel", "container"}}) {
+  for (const auto& [suffix, name] : kLevels) {
     if (!word.ends_with(suffix)) continue;
     word.remove_suffix(suffix.size());
     scope = name;
   }
-  for (const auto& [known, policy] : {std::pair<std::string_view, std::string_view>{"None", "none"},
-                                      {"BestEffort", "best-effort"},
-                                      {"Restricted", "restricted"},
-                                      {"SingleNUMANode", "single-numa-node"}}) {
+  for (const auto& [known, policy] : kPolicies) {
     if (word != known) continue;
     topology.policy = policy;
     topology.scope = scope;

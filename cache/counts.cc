@@ -176,13 +176,15 @@ std::int64_t AddResource(const std::string& name, const ByZone& zones,
 }
 
 absl::Status CheckSize(const std::map<std::string, ByZone>& resources, const NodeFacts& facts) {
-  std::int64_t devices = 0;
+  std::map<std::string, std::int64_t> counts;
   for (const auto& [name, zones] : resources) {
-    for (const auto& [numa, counts] : zones) devices += counts->allocatable;
+    for (const auto& [numa, each] : zones) counts[name] += each->allocatable;
   }
-  for (const auto& [name, count] : facts.allocatable) {
-    if (count > 0) devices += std::min(count, kMostDevices + 1);
+  for (const auto& [name, in_all] : facts.allocatable) {
+    counts[name] = std::max(counts[name], std::min(in_all, kMostDevices + 1));
   }
+  std::int64_t devices = 0;
+  for (const auto& [name, count] : counts) devices += count;
   if (devices <= kMostDevices) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("zones: {} devices, expected {} at most", devices, kMostDevices));

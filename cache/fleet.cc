@@ -206,19 +206,20 @@ void FleetImpl::Erase(const std::vector<PodEntry*>& pods) {
   }
 }
 
-policy::Demand FleetImpl::DemandOfBound(const api::Pod& pod) const {
+std::shared_ptr<const policy::Demand> FleetImpl::DemandOfBound(const api::Pod& pod) {
   absl::StatusOr<policy::Demand> demand = DemandFromPod(pod, classes_, options_.demand);
-  if (demand.ok()) return *std::move(demand);
-  // What it holds does not depend on annotations, and the API server lets no wrong quantity in.
-  api::Pod plain = pod;
-  plain.metadata.annotations.clear();
-  demand = DemandFromPod(plain, classes_, options_.demand);
-  return demand.ok() ? *std::move(demand) : policy::Demand{};
+  if (!demand.ok()) {
+    // What it holds does not depend on annotations, and the API server lets no wrong quantity in.
+    api::Pod plain = pod;
+    plain.metadata.annotations.clear();
+    demand = DemandFromPod(plain, classes_, options_.demand);
+  }
+  return demands_.Intern(demand.ok() ? *std::move(demand) : policy::Demand{});
 }
 
 void FleetImpl::AddBound(const api::Pod& pod, const std::string& key, int node) {
   PodEntry& entry = NewEntry(key, pod.FullName(), node);
-  entry.demand = std::make_shared<const policy::Demand>(DemandOfBound(pod));
+  entry.demand = DemandOfBound(pod);
   entry.seen = true;
   entry.priority = pod.priority;
   entry.creation_time = pod.metadata.creation_time;
@@ -267,7 +268,7 @@ void FleetImpl::Upsert(const api::Pod& pod) {
   if (node == kNoNode) return;
   NodeLedger& ledger = Ledger(node);
   if (entry.demand == nullptr) {
-    ledger.Introduce(entry, std::make_shared<const policy::Demand>(DemandOfBound(pod)));
+    ledger.Introduce(entry, DemandOfBound(pod));
     MarkDirty(node);
   }
   const bool is_leaving = pod.metadata.deletion_time != 0;
@@ -331,7 +332,7 @@ Fleet::ReserveResult FleetImpl::Reserve(std::string_view node, std::string_view 
   result.judgement = JudgeOnNode(*Node(index).state, demand, nullptr);
   if (!result.judgement.fits()) return result;
   PodEntry& pod = NewEntry(key, std::string(pod_name), index);
-  pod.demand = std::make_shared<const policy::Demand>(demand);
+  pod.demand = demands_.Intern(demand);
   pod.reserved = true;
   ++reservations_;
   NodeLedger& ledger = Ledger(index);

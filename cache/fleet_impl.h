@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "cache/demand_table.h"
 #include "cache/fleet.h"
 #include "cache/node_ledger.h"
 #include "cache/report.h"
@@ -117,7 +118,7 @@ class FleetImpl final : public Fleet {
   PodEntry* FindReported(const std::string& name, const std::string& static_uid, int node)
       NUMAFIT_REQUIRES(write_);
   PodEntry& EntryFor(const ReportedPod& reported, int node) NUMAFIT_REQUIRES(write_);
-  policy::Demand DemandOfBound(const api::Pod& pod) const;
+  std::shared_ptr<const policy::Demand> DemandOfBound(const api::Pod& pod) NUMAFIT_REQUIRES(write_);
   void Forget(const std::string& key, bool never_admitted) NUMAFIT_REQUIRES(write_);
   void Erase(const std::vector<PodEntry*>& pods) NUMAFIT_REQUIRES(write_);
   void MarkDirty(int node) NUMAFIT_REQUIRES(write_);
@@ -140,6 +141,7 @@ class FleetImpl final : public Fleet {
   std::vector<NodeEntry> nodes_ NUMAFIT_GUARDED_BY(write_);
   absl::flat_hash_map<std::string, std::unique_ptr<PodEntry>> pods_ NUMAFIT_GUARDED_BY(write_);
   std::vector<int> dirty_ NUMAFIT_GUARDED_BY(write_);
+  DemandTable demands_ NUMAFIT_GUARDED_BY(write_);
   StateTable table_ NUMAFIT_GUARDED_BY(write_);
   ReportReader reports_ NUMAFIT_GUARDED_BY(write_);
   ReportReader counts_ NUMAFIT_GUARDED_BY(write_);

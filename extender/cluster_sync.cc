@@ -22,6 +22,15 @@ bool IsReady(const api::Pod& pod) {
       [](const api::PodCondition& each) { return each.type == "Ready" && each.status == "True"; });
 }
 
+// What is looked at of a Pod's metadata, so that a list of all of them does not hold the rest.
+void DropWhatIsNotRead(api::Pod& pod) {
+  std::erase_if(pod.metadata.labels, [](const auto& each) { return each.first != kNameLabel; });
+  std::erase_if(pod.metadata.annotations, [](const auto& each) {
+    return !each.first.starts_with("numafit.io/") && each.first != "kubernetes.io/config.hash";
+  });
+  if (!IsAgent(pod)) pod.status.conditions.clear();
+}
+
 kube::WatchOptions Options() {
   kube::WatchOptions options;
   // While the API server is away filter goes on answering from what was last known, refusals too:
@@ -67,6 +76,9 @@ std::function<void(const absl::Status&)> ClusterSync::OnState(const char* what) 
 
 void ClusterSync::WatchPods(kube::Client& client) {
   kube::WatchHandlers<api::Pod> handlers;
+  handlers.on_page = [](std::vector<api::Pod>& pods) {
+    for (api::Pod& pod : pods) DropWhatIsNotRead(pod);
+  };
   handlers.on_list = [this](std::vector<api::Pod> pods) {
     parts_.fleet.ReplacePods(pods);
     for (const api::Pod& pod : pods) SeePod(pod, /*deleted=*/false);

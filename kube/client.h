@@ -133,7 +133,7 @@ struct WatchHandlers {
   // Sees each page of a list as it comes, before on_list, and may take out of the objects what need
   // not be kept until then: a large cluster's objects are never all in memory at once. Pages of a
   // list that then fails are not taken back. Optional.
-  std::function<void(std::vector<T>&)> on_page;
+  std::function<void(std::vector<T>&)> on_page = nullptr;
   // Added or modified.
   std::function<void(T)> on_upsert;
   std::function<void(T)> on_delete;

@@ -107,16 +107,16 @@ TEST(NodeResourceTopologyTest, WhatCannotBeNamesTheFieldAndTheValue) {
             "zones[0].resources[0].allocatable: is 9 of nvidia.com/gpu, of which the zone has 4");
   EXPECT_EQ(problem((gpu + "/name").c_str(), "x/" + std::string(400, 'y')),
             "zones[0].resources[0].name: is 402 characters long, expected 317 at most");
-  EXPECT_EQ(problem("/zones/0/resources/2/name", "nvidia.com/gpu"),
+  EXPECT_EQ(problem("/zones/0/resources/2", Object()["zones"][0]["resources"][0]),
             "zones[0].resources: nvidia.com/gpu is there twice");
-  EXPECT_EQ(problem("/zones/0/resources", 5), "zones[0].resources: expected an array, got number");
+  EXPECT_EQ(problem("/zones/0/resources", 5), "zones[0].resources: expected a list, got number");
   EXPECT_EQ(problem("/zones/0/name", "node-64"),
             "zones[0].name: is \"node-64\", expected node-0 to node-63");
   EXPECT_EQ(problem("/zones/0/name", "node-+1"),
             "zones[0].name: is \"node-+1\", expected node-0 to node-63");
   EXPECT_EQ(problem("/zones/0/name", "node-0"), "zones[1].name: node-0 is there twice");
   EXPECT_EQ(problem("/zones", json::array()), "zones: none of type Node");
-  EXPECT_EQ(problem("/zones", "x"), "zones: expected an array, got string");
+  EXPECT_EQ(problem("/zones", "x"), "zones: expected a list, got string");
   json object = Object();
   object.erase("attributes");
   object["topologyPolicies"] = {"Sometimes"};

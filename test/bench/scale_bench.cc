@@ -64,6 +64,17 @@ int FreePort() {
   return bound ? ntohs(address.sin_port) : 0;
 }
 
+bool Listens(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool listens = ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  ::close(fd);
+  return listens;
+}
+
 // The extender, from its start to the end of this object.
 class Extender {
  public:
@@ -103,7 +114,9 @@ class Extender {
 
   [[nodiscard]] int port() const { return port_; }
   [[nodiscard]] bool runs() const { return pid_ > 0 && ::waitpid(pid_, nullptr, WNOHANG) == 0; }
-  [[nodiscard]] bool ready() const { return RawClient(read_port_).Get("/readyz").status == 200; }
+  [[nodiscard]] bool ready() const {
+    return Listens(read_port_) && RawClient(read_port_).Get("/readyz").status == 200;
+  }
   // A line of /proc/PID/status, in MB.
   [[nodiscard]] double Megabytes(std::string_view key) const {
     std::ifstream status(fmt::format("/proc/{}/status", pid_));

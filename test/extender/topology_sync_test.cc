@@ -58,18 +58,18 @@ class TopologySyncTest : public ::testing::Test {
   void PutCounts(const std::string& name, int numa0, int numa1) {
     json zones = json::array();
     for (const int free : {numa0, numa1}) {
+      const json gpus = {{"name", test::kGpu},
+                         {"capacity", "4"},
+                         {"allocatable", "4"},
+                         {"available", std::to_string(free)}};
       zones.push_back({{"name", "node-" + std::to_string(zones.size())},
                        {"type", "Node"},
-                       {"resources",
-                        {{{"name", test::kGpu},
-                          {"capacity", "4"},
-                          {"allocatable", "4"},
-                          {"available", std::to_string(free)}}}}});
+                       {"resources", json::array({gpus})}});
     }
+    const json policy = {{"name", "topologyManagerPolicy"}, {"value", "single-numa-node"}};
+    const json scope = {{"name", "topologyManagerScope"}, {"value", "pod"}};
     const json object = {{"metadata", {{"name", name}}},
-                         {"attributes",
-                          {{{"name", "topologyManagerPolicy"}, {"value", "single-numa-node"}},
-                           {{"name", "topologyManagerScope"}, {"value", "pod"}}}},
+                         {"attributes", json::array({policy, scope})},
                          {"zones", zones}};
     server_.ServeNodeResourceTopologies(true);
     server_.PutNodeResourceTopology(object.dump());

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "kube/client.h"
@@ -54,6 +57,29 @@ TEST_F(NodeResourceTopologiesTest, ListsInPagesThenFollows) {
   ASSERT_TRUE(recorder_.WaitFor("del n3"));
   EXPECT_EQ(recorder_.events(),
             (std::vector<std::string>{"list n1,n2,n3", "put n2", "put n1!", "put n4!", "del n3"}));
+}
+
+TEST_F(NodeResourceTopologiesTest, PagesAreSeenBeforeTheListAndMayBeMadeSmaller) {
+  server_.ServeNodeResourceTopologies(true);
+  for (const char* name : {"n1", "n2", "n3"}) server_.PutNodeResourceTopology(Object(name, 4));
+  std::vector<std::size_t> pages;
+  std::vector<std::size_t> zones;
+  std::atomic<bool> listed = false;
+  WatchHandlers<api::NodeResourceTopology> handlers;
+  handlers.on_page = [&](std::vector<api::NodeResourceTopology>& page) {
+    pages.push_back(page.size());
+    for (auto& each : page) each.zones.clear();
+  };
+  handlers.on_list = [&](std::vector<api::NodeResourceTopology> list) {
+    for (const auto& each : list) zones.push_back(each.zones.size());
+    listed = true;
+  };
+  WatchOptions options;
+  options.page_size = 2;
+  const auto watch = WatchNodeResourceTopologies(*client_, options, std::move(handlers));
+  while (!listed) std::this_thread::yield();
+  EXPECT_EQ(pages, (std::vector<std::size_t>{2, 1}));
+  EXPECT_EQ(zones, (std::vector<std::size_t>{0, 0, 0}));
 }
 
 TEST_F(NodeResourceTopologiesTest, WaitsForTheDefinitionAndSaysSoOnce) {
