@@ -94,7 +94,7 @@ TEST(ReadCountsTest, ZonesBecomeNumaNodesWithAsManyDevices) {
   const auto counted = ReadCounts(counts, Facts(), api::ResourceClasses(), reader);
   ASSERT_TRUE(counted.ok()) << counted.status();
   const policy::Topology& topology = *counted->node.topology;
-  EXPECT_EQ(topology.numa().size(), 2);
+  EXPECT_EQ(topology.numa().count(), 2);
   EXPECT_EQ(topology.kubelet().policy, policy::TopologyPolicy::kSingleNumaNode);
   EXPECT_EQ(topology.kubelet().scope, policy::TopologyScope::kContainer);
   EXPECT_EQ(topology.kubelet().version.minor, 36);
