@@ -174,6 +174,12 @@ NodeAnswer AnswerFor(const NodeView& view, const policy::Demand& demand, Judge& 
   const Changes& changes = judge.ChangesOn(*view.state);
   result.changes = changes.texts;
   result.notes = changes.faults;
+  if (view.state->counts_only) {
+    result.notes.emplace_back(
+        "counts only, from NodeResourceTopology: which devices are free, and who has the others, "
+        "is "
+        "not known");
+  }
   if (std::string note = VersionNote(kubelet.version); !note.empty()) {
     result.notes.push_back(std::move(note));
   }

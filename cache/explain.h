@@ -97,8 +97,9 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
 std::string ToJson(const Explanation& explanation);
 
 // The fleet itself: {"nodes": [{"name", "topologyManagerPolicy", "topologyManagerScope",
-// "kubeletVersion", "accelerators": [resource...], "endpoints": [...], "largestAligned":
+// "kubeletVersion", "report", "accelerators": [resource...], "endpoints": [...], "largestAligned":
 // {"numa", "accelerators", "endpoints"}, "pods", "waiting", "settling"}]}, resources as above.
+// "report" is "current", "stale", "none", or "counts": from a NodeResourceTopology.
 std::string NodesToJson(const std::vector<NodeView>& fleet, const api::ResourceClasses& classes);
 
 }  // namespace numafit::cache

@@ -88,6 +88,7 @@ json NodeJson(const NodeView& view, const api::ResourceClasses& classes) {
   json numa = json::array();
   state.topology->numa().ForEach([&](int id) { numa.push_back(id); });
   json report = state.HasInventory() ? json("current") : json("none");
+  if (state.counts_only) report = "counts";
   if (view.stale) report = "stale";
   if (!state.HasInventory()) {
     return {{"name", view.name},

@@ -59,7 +59,8 @@ FleetImpl::FleetImpl(const api::ResourceClasses& classes, Options options, bool 
       options_(std::move(options)),
       from_reports_(from_reports),
       no_machine_(NoMachine()),
-      reports_(classes) {}
+      reports_(classes),
+      counts_(classes) {}
 
 bool FleetImpl::UpsertPod(const api::Pod& pod) {
   const api::MutexLock lock(write_);
@@ -112,6 +113,7 @@ int FleetImpl::AddNode(const std::string& name) {
                     .state = nullptr,
                     .contradictions = 0,
                     .cool_downs = {},
+                    .counts = nullptr,
                     .stale = false,
                     .kubelet_away = false,
                     .dirty = false});
@@ -205,19 +207,20 @@ void FleetImpl::Erase(const std::vector<PodEntry*>& pods) {
   }
 }
 
-policy::Demand FleetImpl::DemandOfBound(const api::Pod& pod) const {
+std::shared_ptr<const policy::Demand> FleetImpl::DemandOfBound(const api::Pod& pod) {
   absl::StatusOr<policy::Demand> demand = DemandFromPod(pod, classes_, options_.demand);
-  if (demand.ok()) return *std::move(demand);
-  // What it holds does not depend on annotations, and the API server lets no wrong quantity in.
-  api::Pod plain = pod;
-  plain.metadata.annotations.clear();
-  demand = DemandFromPod(plain, classes_, options_.demand);
-  return demand.ok() ? *std::move(demand) : policy::Demand{};
+  if (!demand.ok()) {
+    // What it holds does not depend on annotations, and the API server lets no wrong quantity in.
+    api::Pod plain = pod;
+    plain.metadata.annotations.clear();
+    demand = DemandFromPod(plain, classes_, options_.demand);
+  }
+  return demands_.Intern(demand.ok() ? *std::move(demand) : policy::Demand{});
 }
 
 void FleetImpl::AddBound(const api::Pod& pod, const std::string& key, int node) {
   PodEntry& entry = NewEntry(key, pod.FullName(), node);
-  entry.demand = std::make_shared<const policy::Demand>(DemandOfBound(pod));
+  entry.demand = DemandOfBound(pod);
   entry.seen = true;
   entry.priority = pod.priority;
   entry.creation_time = pod.metadata.creation_time;
@@ -266,7 +269,7 @@ void FleetImpl::Upsert(const api::Pod& pod) {
   if (node == kNoNode) return;
   NodeLedger& ledger = Ledger(node);
   if (entry.demand == nullptr) {
-    ledger.Introduce(entry, std::make_shared<const policy::Demand>(DemandOfBound(pod)));
+    ledger.Introduce(entry, DemandOfBound(pod));
     MarkDirty(node);
   }
   const bool is_leaving = pod.metadata.deletion_time != 0;
@@ -294,6 +297,12 @@ void FleetImpl::ReplacePods(const std::vector<api::Pod>& pods) {
     for (const api::Pod& pod : pods) {
       if (ShowsAdmission(pod) == admitted) Upsert(pod);
     }
+  }
+  // Pods that counts have been about all the time.
+  for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
+    if (!Ledger(node).has_counts()) continue;
+    Ledger(node).ObserveCounts(*Node(node).counts);
+    MarkDirty(node);
   }
   Publish();
 }
@@ -324,7 +333,7 @@ Fleet::ReserveResult FleetImpl::Reserve(std::string_view node, std::string_view 
   result.judgement = JudgeOnNode(*Node(index).state, demand, nullptr);
   if (!result.judgement.fits()) return result;
   PodEntry& pod = NewEntry(key, std::string(pod_name), index);
-  pod.demand = std::make_shared<const policy::Demand>(demand);
+  pod.demand = demands_.Intern(demand);
   pod.reserved = true;
   ++reservations_;
   NodeLedger& ledger = Ledger(index);

@@ -33,6 +33,7 @@
 #include "absl/status/statusor.h"
 #include "api/mutex.h"
 #include "api/objects.h"
+#include "cache/counts.h"
 #include "cache/demand.h"
 #include "cache/fleet_file.h"
 #include "cache/judge.h"
@@ -116,6 +117,12 @@ class Fleet {
   virtual ReportNews UpsertReport(const std::string& node,
                                   const v1alpha1::NodeReportStatus& report) = 0;
   virtual void DeleteReport(const std::string& node) = 0;
+  // Counts per NUMA node stand in for a report while there is none: kept beside it, and used again
+  // when it is deleted. Returns what is wrong with them (cache/counts.h), or nothing; the state is
+  // what it was then.
+  virtual std::string UpsertCounts(const api::NodeResourceTopology& counts,
+                                   const NodeFacts& facts) = 0;
+  virtual void DeleteCounts(const std::string& node) = 0;
   // Whether the node's agent is there to keep its report current. A report counts as current until
   // told otherwise.
   virtual void SetAgentReady(const std::string& node, bool is_ready) = 0;
@@ -189,6 +196,9 @@ class Fleet {
 
   struct Stats {
     std::size_t nodes = 0;
+    std::size_t file_nodes = 0;      // of a fleet file
+    std::size_t reported_nodes = 0;  // by a NodeReport
+    std::size_t counted_nodes = 0;   // by a NodeResourceTopology alone
     std::size_t unreported_nodes = 0;
     std::size_t stale_nodes = 0;
     std::size_t cooling_nodes = 0;

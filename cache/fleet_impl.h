@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "cache/demand_table.h"
 #include "cache/fleet.h"
 #include "cache/node_ledger.h"
 #include "cache/report.h"
@@ -33,6 +34,7 @@ struct NodeEntry {
     std::int64_t until_ms = 0;
   };
   std::vector<CoolDown> cool_downs;
+  std::unique_ptr<CountedNode> counts;  // used while there is no report; null: there are none
   bool stale = false;
   bool kubelet_away = false;  // said the last report
   bool dirty = false;
@@ -49,6 +51,9 @@ class FleetImpl final : public Fleet {
   ReportNews UpsertReport(const std::string& node,
                           const v1alpha1::NodeReportStatus& report) override;
   void DeleteReport(const std::string& node) override;
+  std::string UpsertCounts(const api::NodeResourceTopology& counts,
+                           const NodeFacts& facts) override;
+  void DeleteCounts(const std::string& node) override;
   void SetAgentReady(const std::string& node, bool is_ready) override;
 
   void ReplacePods(const std::vector<api::Pod>& pods) override;
@@ -114,7 +119,7 @@ class FleetImpl final : public Fleet {
   PodEntry* FindReported(const std::string& name, const std::string& static_uid, int node)
       NUMAFIT_REQUIRES(write_);
   PodEntry& EntryFor(const ReportedPod& reported, int node) NUMAFIT_REQUIRES(write_);
-  policy::Demand DemandOfBound(const api::Pod& pod) const;
+  std::shared_ptr<const policy::Demand> DemandOfBound(const api::Pod& pod) NUMAFIT_REQUIRES(write_);
   void Forget(const std::string& key, bool never_admitted) NUMAFIT_REQUIRES(write_);
   void Erase(const std::vector<PodEntry*>& pods) NUMAFIT_REQUIRES(write_);
   void MarkDirty(int node) NUMAFIT_REQUIRES(write_);
@@ -137,8 +142,10 @@ class FleetImpl final : public Fleet {
   std::vector<NodeEntry> nodes_ NUMAFIT_GUARDED_BY(write_);
   absl::flat_hash_map<std::string, std::unique_ptr<PodEntry>> pods_ NUMAFIT_GUARDED_BY(write_);
   std::vector<int> dirty_ NUMAFIT_GUARDED_BY(write_);
+  DemandTable demands_ NUMAFIT_GUARDED_BY(write_);
   StateTable table_ NUMAFIT_GUARDED_BY(write_);
   ReportReader reports_ NUMAFIT_GUARDED_BY(write_);
+  ReportReader counts_ NUMAFIT_GUARDED_BY(write_);
   std::size_t reservations_ NUMAFIT_GUARDED_BY(write_) = 0;
   std::int64_t contradictions_ NUMAFIT_GUARDED_BY(write_) = 0;
 

@@ -89,6 +89,39 @@ void FleetImpl::DeleteReport(const std::string& node) {
   if (index == kNoNode || !Ledger(index).has_report()) return;
   Node(index).kubelet_away = false;
   Erase(Ledger(index).LoseReport());
+  if (const auto& counts = Node(index).counts; counts != nullptr) {
+    Ledger(index).ObserveCounts(*counts);
+  }
+  MarkDirty(index);
+  Publish();
+}
+
+std::string FleetImpl::UpsertCounts(const api::NodeResourceTopology& counts,
+                                    const NodeFacts& facts) {
+  const api::MutexLock lock(write_);
+  absl::StatusOr<CountedNode> read = ReadCounts(counts, facts, classes_, counts_);
+  if (!read.ok()) return std::string(read.status().message());
+  const int index = FindOrAdd(counts.metadata.name);
+  if (index == kNoNode) {
+    return fmt::format("node {} is not in the fleet file", counts.metadata.name);
+  }
+  NodeEntry& entry = Node(index);
+  entry.counts = std::make_unique<CountedNode>(*std::move(read));
+  if (entry.ledger.has_report()) return "";
+  entry.ledger.ObserveCounts(*entry.counts);
+  MarkDirty(index);
+  Publish();
+  return "";
+}
+
+void FleetImpl::DeleteCounts(const std::string& node) {
+  const api::MutexLock lock(write_);
+  const int index = Find(node, kNoNode);
+  if (index == kNoNode) return;
+  NodeEntry& entry = Node(index);
+  entry.counts = nullptr;
+  if (!entry.ledger.has_counts()) return;
+  Erase(entry.ledger.LoseReport());
   MarkDirty(index);
   Publish();
 }

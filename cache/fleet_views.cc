@@ -15,9 +15,11 @@ constexpr std::size_t kSnapshotChunk = 128;
 
 NodeState FleetImpl::Describe(const NodeEntry& entry, std::optional<NodeState> state) const {
   if (state) {
+    // Counts are no agent's.
+    const bool is_stale = entry.stale && !state->counts_only;
     // Of an agent that is lost nobody hears that the kubelet is back.
     if (entry.kubelet_away && !entry.stale) state->barrier = policy::Reason::kKubeletAway;
-    if (entry.stale && options_.refuse_stale) state->barrier = policy::Reason::kStaleReport;
+    if (is_stale && options_.refuse_stale) state->barrier = policy::Reason::kStaleReport;
     for (const NodeEntry::CoolDown& each : entry.cool_downs) state->cooling.insert(each.shape);
     return *std::move(state);
   }
@@ -87,7 +89,7 @@ NodeView FleetImpl::View(int node) const {
   NodeView view;
   view.name = Name(node);
   view.state = entry.state;
-  view.stale = entry.stale;
+  view.stale = entry.stale && !entry.state->counts_only;
   for (const PodEntry* pod : entry.ledger.pods()) {
     PodOnNode shown;
     shown.name = pod->name;
@@ -127,14 +129,19 @@ Fleet::Stats FleetImpl::stats() const {
     stats.contradictions = static_cast<std::size_t>(std::max<std::int64_t>(0, contradictions_));
     for (const NodeEntry& node : nodes_) {
       stats.misaligned_containers += node.ledger.misaligned_containers();
+      stats.reported_nodes += node.ledger.has_report() ? 1 : 0;
+      stats.counted_nodes += node.ledger.has_counts() ? 1 : 0;
     }
     stats.cooling_nodes = static_cast<std::size_t>(std::count_if(
         nodes_.begin(), nodes_.end(), [](const auto& node) { return !node.cool_downs.empty(); }));
-    stats.stale_nodes = static_cast<std::size_t>(
-        std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) { return node.stale; }));
+    stats.stale_nodes =
+        static_cast<std::size_t>(std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) {
+          return node.stale && !node.ledger.has_counts();
+        }));
   }
   const api::ReaderLock lock(mutex_);
   stats.nodes = states_.size();
+  if (!from_reports_) stats.file_nodes = stats.nodes;
   absl::flat_hash_set<std::uint64_t> distinct;
   for (const std::shared_ptr<const NodeState>& state : states_) {
     distinct.insert(state->id);

@@ -162,6 +162,25 @@ bool GetsTheSameInEveryState(const NodeState& state, const policy::Demand& deman
   return true;
 }
 
+// A kubelet that wants the fewest NUMA nodes gives out one where one can be enough. How wide a
+// larger request has to be depends on devices that counts leave out (unhealthy ones).
+bool CountsProveAlignment(const policy::Topology& topology, const policy::Demand& demand) {
+  const policy::TopologyPolicy policy = topology.kubelet().policy;
+  if (policy != policy::TopologyPolicy::kRestricted) {
+    return policy == policy::TopologyPolicy::kSingleNumaNode;
+  }
+  std::map<int, std::int64_t> asked;
+  for (const policy::ContainerDemand& container : demand.containers) {
+    for (const auto& [resource, count] : container.devices) {
+      if (const int pool = topology.FindPool(resource); pool >= 0) asked[pool] += count;
+    }
+  }
+  return std::all_of(asked.begin(), asked.end(), [&](const auto& each) {
+    const auto& pool = topology.pools()[static_cast<std::size_t>(each.first)];
+    return topology.MinimalWidth(pool, each.second) == 1;
+  });
+}
+
 }  // namespace
 
 bool HoldsNothing(const policy::Topology& topology, const policy::Demand& demand) {
@@ -183,7 +202,9 @@ policy::Judgement JudgeOnNode(const NodeState& state, const policy::Demand& dema
   }
   if (!judgement.fits()) return judgement;
   judgement = policy::Judge(*state.topology, state.knowledge, demand, strategy);
-  if (!state.exhaustive && judgement.alignment == policy::Alignment::kGuaranteed) {
+  const bool proven =
+      state.exhaustive && (!state.counts_only || CountsProveAlignment(*state.topology, demand));
+  if (!proven && judgement.alignment == policy::Alignment::kGuaranteed) {
     judgement.alignment = policy::Alignment::kPossible;
     if (demand.alignment == policy::AlignmentNeed::kGuaranteed && judgement.fits()) {
       judgement.reason = policy::Reason::kNotGuaranteed;

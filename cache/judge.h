@@ -35,6 +35,10 @@ struct NodeState {
   policy::NodeKnowledge knowledge;
   // Not kFits: why nothing is judged here (no report, or one that is too old).
   policy::Reason barrier = policy::Reason::kFits;
+  // Made of a NodeResourceTopology: how many devices are free where is known, not which, nor who
+  // has the others. Alignment is guaranteed only where counts prove it: under single-numa-node,
+  // whose kubelet admits nothing else, and under restricted for what fits into one NUMA node.
+  bool counts_only = false;
   // False: nothing is known of the machine, `topology` stands for none.
   [[nodiscard]] bool HasInventory() const { return barrier != policy::Reason::kNoReport; }
   // Fingerprints of demands that the kubelet refused a moment ago although we had let them in: what

@@ -1,11 +1,13 @@
 #include "cache/node_ledger.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "cache/books.h"
 #include "cache/placement.h"
 #include "cache/spreads.h"
+#include "policy/requests.h"
 
 namespace numafit::cache {
 
@@ -19,7 +21,8 @@ NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
                                            const std::vector<LedgerPod*>& listed) {
   Comparison comparison;
   const bool same_machine = topology_ == report.topology;
-  for (LedgerPod* pod : pods_) pod->listed = false;
+  for (LedgerPod* pod : pods_) pod->listed = pod->counted = false;
+  somebody_.reset();
   books_ = report.books;
   for (std::size_t i = 0; i < listed.size(); ++i) {
     LedgerPod& pod = *listed[i];
@@ -55,6 +58,52 @@ NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
   return comparison;
 }
 
+void NodeLedger::ObserveCounts(const CountedNode& counts) {
+  topology_ = counts.node.topology;
+  books_ = counts.node.books;
+  somebody_ = counts.held;
+  MarkCounted(counts);
+  Rebuild();
+}
+
+void NodeLedger::MarkCounted(const CountedNode& counts) {
+  std::vector<LedgerPod*> candidates;
+  for (LedgerPod* pod : pods_) {
+    pod->counted = false;
+    // No kubelet knows of a bind in flight.
+    if (!pod->reserved && pod->demand != nullptr) candidates.push_back(pod);
+  }
+  const auto order = [](const LedgerPod* pod) {
+    return std::make_tuple(!pod->admitted, pod->admitted_at, pod->creation_time);
+  };
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](const auto* a, const auto* b) { return order(a) < order(b); });
+  PoolTotals left = counts.taken;
+  std::int64_t cpus_left = counts.cpus;
+  for (LedgerPod* pod : candidates) {
+    const std::int64_t cpus =
+        policy::PodRequestsOf(*topology_, *pod->demand,
+                              policy::ContainerRequestsOf(*topology_, *pod->demand))
+            .cpus;
+    PoolTotals rest = left;
+    bool counts_at_all = cpus > 0;
+    bool fits = cpus <= cpus_left;
+    for (const auto& [pool, count] : TotalsOf(*topology_, *pod->demand)) {
+      // A pool without zones is in no count.
+      for (auto& [zoned, remaining] : rest) {
+        if (zoned != pool) continue;
+        counts_at_all = true;
+        remaining -= count;
+        fits = fits && remaining >= 0;
+      }
+    }
+    if (!counts_at_all || !fits) continue;
+    pod->counted = true;
+    left = std::move(rest);
+    cpus_left -= cpus;
+  }
+}
+
 bool NodeLedger::IsPartial(const LedgerPod& pod, const ReportedNode& report,
                            const policy::Holding& held) const {
   if (pod.demand == nullptr || pod.admitted || pod.listed_before) return false;
@@ -87,11 +136,12 @@ std::vector<LedgerPod*> NodeLedger::LoseReport() {
   boot_id_.clear();
   generation_ = 0;
   misaligned_containers_ = 0;
+  somebody_.reset();
   topology_ = nullptr;
   states_.reset();
   for (LedgerPod* pod : pods_) {
     pod->handle = LedgerPod::kHoldsNothing;
-    pod->listed = pod->listed_before = false;
+    pod->listed = pod->listed_before = pod->counted = false;
     pod->held_in.reset();
   }
   return ended;
@@ -109,9 +159,11 @@ void NodeLedger::Rebuild() {
   states_.emplace(topology_, limits_);
   states_->SetBooks(books_);
   expected_books_ = books_;
+  if (somebody_ && !somebody_->empty()) states_->AddObserved(*somebody_);
   std::vector<LedgerPod*> foretold;
   for (LedgerPod* pod : pods_) {
     pod->handle = LedgerPod::kHoldsNothing;
+    if (pod->counted) continue;  // somebody's
     if (pod->listed) {
       AddListed(*pod);
     } else if (!pod->listed_before) {
@@ -189,7 +241,7 @@ void NodeLedger::AddForetold(LedgerPod& pod) {
   if (pod.demand == nullptr || HoldsNothing(*topology_, *pod.demand)) return;
   if (pod.admitted && pod.admitted_at == 0) {
     // The next report will say; without an agent nobody will.
-    const bool will_be_listed = has_report_ && is_current_;
+    const bool will_be_listed = (has_report_ && is_current_) || has_counts();
     if (will_be_listed && !policy::Enforces(topology_->kubelet().policy)) {
       pod.handle = states_->AddUnknown(pod.demand);
       if (pod.leaving) states_->StartLeaving(pod.handle);
@@ -273,12 +325,18 @@ std::optional<NodeState> NodeLedger::DescribeWithout(const std::vector<std::stri
     const bool leaves = std::find(keys.begin(), keys.end(), pod->key) != keys.end();
     if (leaves && pod->handle != LedgerPod::kHoldsNothing) rest.Remove(pod->handle, false);
   }
-  return rest.Describe();
+  return Describe(rest);
 }
 
 std::optional<NodeState> NodeLedger::Describe() const {
   if (!states_) return std::nullopt;
-  return states_->Describe();
+  return Describe(*states_);
+}
+
+NodeState NodeLedger::Describe(const PossibleStates& states) const {
+  NodeState state = states.Describe();
+  state.counts_only = has_counts();
+  return state;
 }
 
 }  // namespace numafit::cache

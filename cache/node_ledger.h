@@ -18,6 +18,11 @@
 // * A Pod that reports have listed and do not list any more, while the API server still shows it
 //   running, counts as leaving as well: the kubelet is ahead of its statuses, or starting again.
 //
+// A node without an agent may have counts instead (ObserveCounts): what they say is in use is
+// nobody's in particular. As many of the bound Pods as it can be, those that were admitted first
+// before the others, are taken to be in it; the others are foretold on top, however long that
+// lasts: so what is in use is never less than what the bound Pods ask for.
+//
 // Without reports (an inventory from a file, an agent that is lost) the API server's word counts at
 // once. Not thread-safe.
 #pragma once
@@ -30,6 +35,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/counts.h"
 #include "cache/judge.h"
 #include "cache/possible_states.h"
 #include "cache/report.h"
@@ -65,6 +71,7 @@ struct LedgerPod {
   PossibleStates::Handle handle = kHoldsNothing;
   bool listed = false;         // in the last report
   bool listed_before = false;  // in some report of this agent
+  bool counted = false;        // in what the last counts say is in use
   policy::Holding held;        // as last listed, in terms of `held_in`
   std::shared_ptr<const policy::Topology> held_in;
   std::uint64_t admitted_at =
@@ -92,8 +99,11 @@ class NodeLedger {
   // Takes a report. `listed` has the ledger's Pod of each reported one, in the report's order; it
   // may be new to the ledger.
   Comparison Observe(const ReportedNode& report, const std::vector<LedgerPod*>& listed);
-  // There is no report any more: no inventory. Returns the Pods that the ledger has let go of:
-  // those that only the report had shown, and those that were gone already.
+  // Takes counts, in place of earlier ones. Only while there is no report, which outranks them.
+  void ObserveCounts(const CountedNode& counts);
+  [[nodiscard]] bool has_counts() const { return somebody_.has_value(); }
+  // There is no report any more, or there are no counts: no inventory. Returns the Pods that the
+  // ledger has let go of: those that only the report had shown, and those that were gone already.
   std::vector<LedgerPod*> LoseReport();
   // Whether an agent keeps the report current. Without one the API server's word about the end of a
   // Pod counts at once. Returns what LoseReport does.
@@ -136,6 +146,8 @@ class NodeLedger {
   // The kubelet is still at it.
   [[nodiscard]] bool IsPartial(const LedgerPod& pod, const ReportedNode& report,
                                const policy::Holding& held) const;
+  void MarkCounted(const CountedNode& counts);
+  [[nodiscard]] NodeState Describe(const PossibleStates& states) const;
   void Rebuild();
   void AddListed(LedgerPod& pod);
   void AddVanished(LedgerPod& pod);
@@ -155,8 +167,9 @@ class NodeLedger {
   std::string boot_id_;
   std::int32_t generation_ = 0;
   std::int32_t misaligned_containers_ = 0;
-  policy::ComputeState books_;           // as last reported
-  policy::ComputeState expected_books_;  // with those that have vanished from it
+  std::optional<policy::Holding> somebody_;  // what the counts say is in use; none: no counts
+  policy::ComputeState books_;               // as last reported
+  policy::ComputeState expected_books_;      // with those that have vanished from it
 };
 
 }  // namespace numafit::cache

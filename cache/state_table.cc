@@ -62,6 +62,7 @@ std::string KeyOf(const NodeState& state) {
   AppendRaw(key, static_cast<std::uint32_t>(state.cooling.size()));
   AppendRaw(key, state.knowledge.settling);
   AppendRaw(key, state.exhaustive);
+  AppendRaw(key, state.counts_only);
   AppendRaw(key, state.leaving);
   AppendRaw(key, state.max_states);
   AppendRaw(key, static_cast<std::uint32_t>(state.knowledge.usages.size()));

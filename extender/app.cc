@@ -250,7 +250,7 @@ void App::Impl::WatchCluster(kube::Client& client) {
   sync_ = std::make_unique<ClusterSync>(
       client,
       ClusterSync::Parts{*fleet_, *offers_, *wake_up_, *events_, metrics_, log_, workloads_.get()},
-      config_.inventory_from_reports);
+      ClusterSync::Sources{config_.inventory_from_reports, config_.node_resource_topology});
   wake_up_->Start([this] { return sync_->synced(); });
   if (workloads_ != nullptr) workloads_->Start([this] { return sync_->synced(); });
 }

@@ -22,6 +22,15 @@ bool IsReady(const api::Pod& pod) {
       [](const api::PodCondition& each) { return each.type == "Ready" && each.status == "True"; });
 }
 
+// What is looked at of a Pod's metadata, so that a list of all of them does not hold the rest.
+void DropWhatIsNotRead(api::Pod& pod) {
+  std::erase_if(pod.metadata.labels, [](const auto& each) { return each.first != kNameLabel; });
+  std::erase_if(pod.metadata.annotations, [](const auto& each) {
+    return !each.first.starts_with("numafit.io/") && each.first != "kubernetes.io/config.hash";
+  });
+  if (!IsAgent(pod)) pod.status.conditions.clear();
+}
+
 kube::WatchOptions Options() {
   kube::WatchOptions options;
   // While the API server is away filter goes on answering from what was last known, refusals too:
@@ -34,15 +43,20 @@ kube::WatchOptions Options() {
 
 }  // namespace
 
-ClusterSync::ClusterSync(kube::Client& client, Parts parts, bool with_reports) : parts_(parts) {
+ClusterSync::ClusterSync(kube::Client& client, Parts parts, Sources sources) : parts_(parts) {
   WatchPods(client);
-  if (with_reports) WatchReports(client);
+  if (sources.with_reports) WatchReports(client);
+  if (sources.with_counts) {
+    counts_ = std::make_unique<TopologySync>(
+        client, TopologySync::Parts{parts.fleet, parts.metrics, parts.log});
+  }
 }
 
 ClusterSync::~ClusterSync() = default;
 
 bool ClusterSync::synced() const {
-  return pods_->synced() && (reports_ == nullptr || reports_->synced());
+  return pods_->synced() && (reports_ == nullptr || reports_->synced()) &&
+         (counts_ == nullptr || counts_->answered());
 }
 
 std::function<void(const absl::Status&)> ClusterSync::OnState(const char* what) {
@@ -62,6 +76,9 @@ std::function<void(const absl::Status&)> ClusterSync::OnState(const char* what) 
 
 void ClusterSync::WatchPods(kube::Client& client) {
   kube::WatchHandlers<api::Pod> handlers;
+  handlers.on_page = [](std::vector<api::Pod>& pods) {
+    for (api::Pod& pod : pods) DropWhatIsNotRead(pod);
+  };
   handlers.on_list = [this](std::vector<api::Pod> pods) {
     parts_.fleet.ReplacePods(pods);
     for (const api::Pod& pod : pods) SeePod(pod, /*deleted=*/false);
@@ -104,11 +121,20 @@ void ClusterSync::SeePod(const api::Pod& pod, bool deleted) {
 
 void ClusterSync::WatchReports(kube::Client& client) {
   kube::WatchHandlers<api::NodeReport> handlers;
+  // A report is a few KB, in memory some more: of a large cluster they are taken page by page.
+  handlers.on_page = [this](std::vector<api::NodeReport>& reports) {
+    for (api::NodeReport& report : reports) {
+      TakeReport(report);
+      report.status.reset();
+      report.metadata.labels.clear();
+      report.metadata.annotations.clear();
+    }
+  };
   handlers.on_list = [this](std::vector<api::NodeReport> reports) {
     std::set<std::string> gone = std::exchange(reported_, {});
     for (const api::NodeReport& report : reports) {
       gone.erase(report.metadata.name);
-      TakeReport(report);
+      reported_.insert(report.metadata.name);
     }
     for (const std::string& node : gone) DropReport(node);
     parts_.log.Write(

@@ -12,6 +12,7 @@
 #include "extender/event_poster.h"
 #include "extender/metrics.h"
 #include "extender/offers.h"
+#include "extender/topology_sync.h"
 #include "extender/wake_up.h"
 #include "extender/workload_service.h"
 #include "kube/client.h"
@@ -34,11 +35,17 @@ class ClusterSync {
     // Is told of every Pod, also of those without a node; null: nobody asks about Workloads.
     WorkloadService* workloads = nullptr;
   };
+  // Where the inventory comes from. `with_counts` only beside reports.
+  struct Sources {
+    bool with_reports = false;
+    bool with_counts = false;  // topology_sync.h
+  };
   // `client` and the parts outlive it.
-  ClusterSync(kube::Client& client, Parts parts, bool with_reports);
+  ClusterSync(kube::Client& client, Parts parts, Sources sources);
   ~ClusterSync();
 
-  // Every list has been read: what the fleet says is as current as the API server's news.
+  // Every list has been read (counts: or cannot be): what the fleet says is as current as the API
+  // server's news.
   [[nodiscard]] bool synced() const;
 
  private:
@@ -54,6 +61,7 @@ class ClusterSync {
   std::set<std::string> reported_;  // used by the thread of reports_ alone
   std::unique_ptr<kube::Watch> pods_;
   std::unique_ptr<kube::Watch> reports_;  // null: the inventory is a file
+  std::unique_ptr<TopologySync> counts_;  // null: nobody asks for them
 };
 
 }  // namespace numafit::extender

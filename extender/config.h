@@ -41,6 +41,8 @@ struct Config {
 
   // Where the nodes' inventory comes from: the fleet file, or the NodeReports of the agents.
   bool inventory_from_reports = false;
+  // With reports: nodes without one are judged by their NodeResourceTopology, where there is one.
+  bool node_resource_topology = false;
   // Nodes whose agent is not there to keep the report current: judged by what is known, or refused.
   bool refuse_stale_nodes = false;
   std::int64_t cool_down_ms = 10'000;  // 0: none

@@ -87,6 +87,8 @@ void ReadDecisions(const TreeReader& root, Config* config) {
   config->unknown_nodes = pass ? UnknownNodes::kPass : UnknownNodes::kRefuse;
   config->inventory_from_reports =
       ReadChoice(root["inventory"], "file", "reports", config->inventory_from_reports);
+  config->node_resource_topology =
+      root["nodeResourceTopology"].Bool(config->node_resource_topology);
   config->refuse_stale_nodes =
       ReadChoice(root["staleNodes"], "use", "refuse", config->refuse_stale_nodes);
   config->watch_workloads = ReadChoice(root["kueue"], "ignore", "watch", config->watch_workloads);
@@ -144,6 +146,7 @@ absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name
                   "resourceClasses",
                   "unknownNodes",
                   "inventory",
+                  "nodeResourceTopology",
                   "staleNodes",
                   "kueue",
                   "coolDownMilliseconds",
@@ -191,6 +194,10 @@ absl::Status Validate(const Config& config) {
   if (config.inventory_from_reports && (config.no_cluster || !config.fleet.empty())) {
     return absl::InvalidArgumentError(
         "inventory: reports come from the API server; --no-cluster and a fleet file exclude them");
+  }
+  if (config.node_resource_topology && !config.inventory_from_reports) {
+    return absl::InvalidArgumentError(
+        "nodeResourceTopology: stands in for missing reports; it needs inventory: reports");
   }
   if (config.no_cluster && !config.kubeconfig.empty()) {
     return absl::InvalidArgumentError("--no-cluster and a kubeconfig exclude each other");

@@ -99,6 +99,15 @@ class Metrics::ScrapeTime {
       families->push_back(Family(name, help, MetricType::Gauge, {{value, {}}}));
     };
     gauge("numafit_fleet_nodes", "Nodes with an inventory.", Number(stats.nodes));
+    families->push_back(
+        Family("numafit_fleet_nodes_by_source",
+               "Nodes by where their inventory comes from: file, reports (NodeReport), counts "
+               "(NodeResourceTopology, no report), none.",
+               MetricType::Gauge,
+               {{Number(stats.file_nodes), {{"source", "file"}}},
+                {Number(stats.reported_nodes), {{"source", "reports"}}},
+                {Number(stats.counted_nodes), {{"source", "counts"}}},
+                {Number(stats.unreported_nodes), {{"source", "none"}}}}));
     gauge("numafit_fleet_distinct_states", "Different node states among them.",
           Number(stats.distinct_states));
     gauge("numafit_fleet_unreported_nodes", "Nodes with Pods and without a report.",
@@ -290,6 +299,12 @@ Metrics::Metrics()
                       .Register(registry);
   reports_total = {&reports.Add({{"result", "applied"}}), &reports.Add({{"result", "outdated"}}),
                    &reports.Add({{"result", "invalid"}})};
+  auto& topologies = prometheus::BuildCounter()
+                         .Name("numafit_node_resource_topologies_total")
+                         .Help("NodeResourceTopology objects by result: applied, invalid.")
+                         .Register(registry);
+  node_resource_topologies_total = {&topologies.Add({{"result", "applied"}}),
+                                    &topologies.Add({{"result", "invalid"}})};
   auto& predictions = prometheus::BuildCounter()
                           .Name("numafit_predictions_total")
                           .Help(

@@ -76,6 +76,11 @@ class Metrics {
     prometheus::Counter* outdated;  // older than the last one
     prometheus::Counter* invalid;   // the log says what is wrong
   } reports_total;
+  // NodeResourceTopology objects, nodes that have a report included.
+  struct {
+    prometheus::Counter* applied;
+    prometheus::Counter* invalid;
+  } node_resource_topologies_total;
   struct {
     prometheus::Counter* confirmed;  // a Pod has what was foretold
     prometheus::Counter* mismatch;   // ... something else

@@ -5,12 +5,14 @@
 #                            same cases (--limit 10s for each; the first build of the oracle takes minutes)
 #   hack/bench.sh scheduler  Pods per second of the real kube-scheduler with numafit against without,
 #                            and the share of binds that the gate refuses (starts a lab cluster)
+#   hack/bench.sh scale      the extender's memory with 15,000 NodeReports, the changes of reports it keeps up
+#                            with, and what filter calls notice of them
 #   hack/bench.sh settling   how often a node cannot be judged until its kubelet has shown more
-# Further options go to the program: settling --rounds N; filter --calls N --nodes 5000,15000; scheduler --nodes, --pods, …
+# Further options go to the program: settling --rounds N; scale --nodes, --rate, --seconds; filter --calls N --nodes 5000,15000; scheduler --nodes, --pods, …
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # program NAME: builds it the way people run it; says nothing on standard output.
 program() {
@@ -49,6 +51,11 @@ case "$command" in
         echo
         "$ROOT/build/release/policy_bench" "${options[@]}" ;;
     esac
+    ;;
+  scale)
+    program scale_bench
+    program numafit-extender
+    exec "$ROOT/build/release/scale_bench" --extender "$ROOT/build/release/numafit-extender" "$@"
     ;;
   settling)
     program settling_bench

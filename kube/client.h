@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/node_report.h"
+#include "api/node_resource_topology.h"
 #include "api/objects.h"
 #include "api/workload.h"
 
@@ -130,6 +131,10 @@ struct WatchHandlers {
   // A complete list: everything not in it is gone. Called first, and again after a gap that could
   // not be resumed (410 Gone).
   std::function<void(std::vector<T>)> on_list;
+  // Sees each page of a list as it comes, before on_list, and may take out of the objects what need
+  // not be kept until then: a large cluster's objects are never all in memory at once. Pages of a
+  // list that then fails are not taken back. Optional.
+  std::function<void(std::vector<T>&)> on_page = nullptr;
   // Added or modified.
   std::function<void(T)> on_upsert;
   std::function<void(T)> on_delete;
@@ -179,5 +184,8 @@ std::unique_ptr<Watch> WatchWorkloads(Client& client, const std::string& version
 // version that is not stored needs Kueue's webhook). NotFound: Kueue is not installed, or serves
 // neither.
 absl::StatusOr<std::string> FindKueueVersion(Client& client);
+// The same for NodeResourceTopology objects: one that cannot be used comes with `problem` set.
+std::unique_ptr<Watch> WatchNodeResourceTopologies(
+    Client& client, WatchOptions options, WatchHandlers<api::NodeResourceTopology> handlers);
 
 }  // namespace numafit::kube

@@ -200,6 +200,14 @@ struct Kind<api::Workload> {
   }
 };
 
+struct Kind<api::NodeResourceTopology> {
+  static constexpr std::string_view kName = api::kNodeResourceTopologyKind;
+  static absl::StatusOr<api::NodeResourceTopology> FromJson(const nlohmann::json& value) {
+    return api::ReadNodeResourceTopology(value);
+  }
+};
+
+// Custom resources have none.
 template <typename T>
 constexpr bool kHasProtobuf = std::is_same_v<T, api::Pod> || std::is_same_v<T, api::Node>;
 
@@ -418,6 +426,10 @@ template absl::StatusOr<Event<api::NodeReport>> DecodeEvent<api::NodeReport>(std
 template absl::StatusOr<List<api::Workload>> DecodeList<api::Workload>(std::string_view, Encoding);
 template absl::StatusOr<Event<api::Workload>> DecodeEvent<api::Workload>(std::string_view,
                                                                          Encoding);
+template absl::StatusOr<List<api::NodeResourceTopology>> DecodeList<api::NodeResourceTopology>(
+    std::string_view, Encoding);
+template absl::StatusOr<Event<api::NodeResourceTopology>> DecodeEvent<api::NodeResourceTopology>(
+    std::string_view, Encoding);
 template absl::StatusOr<List<api::Pod>> DecodeList<api::Pod>(std::string_view, Encoding);
 template absl::StatusOr<List<api::Node>> DecodeList<api::Node>(std::string_view, Encoding);
 template absl::StatusOr<Event<api::Pod>> DecodeEvent<api::Pod>(std::string_view, Encoding);

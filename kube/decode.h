@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/node_report.h"
+#include "api/node_resource_topology.h"
 #include "api/objects.h"
 #include "api/workload.h"
 
@@ -43,8 +44,9 @@ struct Event {
   ApiStatus error;  // of kError
 };
 
-// Instantiated for api::Pod, api::Node, and the lists and events also for api::NodeReport and
-// api::Workload (JSON only; one that cannot be used is no error there). Malformed bytes are
+// Instantiated for api::Pod, api::Node, api::NodeReport and, but for DecodeObject,
+// api::NodeResourceTopology and api::Workload (these three in JSON only, where one that cannot be
+// used is no error). Malformed bytes are
 // DataLoss and never crash: every length inside is checked by the parser against what is there.
 template <typename T>
 absl::StatusOr<T> DecodeObject(std::string_view bytes, Encoding encoding);

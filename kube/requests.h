@@ -16,6 +16,8 @@ namespace numafit::kube {
 inline constexpr char kAccept[] = "application/vnd.kubernetes.protobuf, application/json;q=0.5";
 // Custom resources have no protobuf.
 inline constexpr char kAcceptJson[] = "application/json";
+inline constexpr char kNodeResourceTopologiesPath[] =
+    "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies";
 inline constexpr char kNodeReportsPath[] = "/apis/numafit.io/v1alpha1/nodereports";
 
 // The absl status of an answer that is no success.

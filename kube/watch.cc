@@ -191,6 +191,7 @@ class ListWatch : public Watch {
         if (!IsGone(page.status())) return page.status();
         return absl::UnavailableError(std::string(page.status().message()));
       }
+      if (handlers_.on_page) handlers_.on_page(page->items);
       if (items.empty()) {
         items = std::move(page->items);
       } else {
@@ -318,6 +319,12 @@ std::unique_ptr<Watch> WatchWorkloads(Client& client, const std::string& version
   return std::make_unique<ListWatch<api::Workload>>(
       client.transport(), fmt::format("/apis/kueue.x-k8s.io/{}/workloads", version),
       std::move(options), std::move(handlers));
+}
+
+std::unique_ptr<Watch> WatchNodeResourceTopologies(
+    Client& client, WatchOptions options, WatchHandlers<api::NodeResourceTopology> handlers) {
+  return std::make_unique<ListWatch<api::NodeResourceTopology>>(
+      client.transport(), kNodeResourceTopologiesPath, std::move(options), std::move(handlers));
 }
 
 }  // namespace numafit::kube

@@ -34,6 +34,7 @@ resourceClasses:
 - {pattern: "example.com/*", kind: accelerator}
 unknownNodes: pass
 inventory: reports
+nodeResourceTopology: true
 staleNodes: refuse
 coolDownMilliseconds: 77
 offerMilliseconds: 0
@@ -58,6 +59,7 @@ log: {level: warn, decisionsPerSecond: 11}
   ASSERT_EQ(config.resource_classes.size(), 1U);
   EXPECT_EQ(config.resource_classes[0].kind, api::ResourceKind::kAccelerator);
   EXPECT_EQ(config.unknown_nodes, UnknownNodes::kPass);
+  EXPECT_TRUE(config.node_resource_topology);
   EXPECT_TRUE(config.inventory_from_reports);
   EXPECT_TRUE(config.refuse_stale_nodes);
   EXPECT_EQ(config.cool_down_ms, 77);

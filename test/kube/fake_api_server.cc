@@ -128,12 +128,22 @@ void FakeApiServer::PutNodeReport(const std::string& object) {
 
 void FakeApiServer::DeleteNodeReport(const std::string& name) {
   const std::lock_guard lock(state_->mutex);
-  const auto found = state_->node_reports.find(name);
-  if (found == state_->node_reports.end()) return;
-  json object = std::move(found->second.as_json);
-  object["metadata"]["resourceVersion"] = std::to_string(state_->version + 1);
-  state_->node_reports.erase(found);
-  state_->Log(Collection::kNodeReports, "DELETED", {"", std::move(object)});
+  state_->DeleteCustom(Collection::kNodeReports, name);
+}
+
+void FakeApiServer::PutNodeResourceTopology(const std::string& object) {
+  const std::lock_guard lock(state_->mutex);
+  state_->StoreCustom(Collection::kNodeResourceTopologies, json::parse(object));
+}
+
+void FakeApiServer::DeleteNodeResourceTopology(const std::string& name) {
+  const std::lock_guard lock(state_->mutex);
+  state_->DeleteCustom(Collection::kNodeResourceTopologies, name);
+}
+
+void FakeApiServer::ServeNodeResourceTopologies(bool on) {
+  const std::lock_guard lock(state_->mutex);
+  state_->has_node_resource_topologies = on;
 }
 
 std::optional<std::string> FakeApiServer::FindNodeReport(const std::string& name) const {

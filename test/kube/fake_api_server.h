@@ -1,4 +1,5 @@
-// An API server for tests, on loopback and in this process: Pods, Nodes and NodeReports with
+// An API server for tests, on loopback and in this process: Pods, Nodes, NodeReports and
+// NodeResourceTopology objects with
 // resource versions, lists in pages, watches that stream and resume, bindings, events, and the ways
 // in which a real one fails.
 #pragma once
@@ -49,6 +50,10 @@ class FakeApiServer {
   [[nodiscard]] std::optional<std::string> FindNodeReport(const std::string& name) const;
   // Whether the CustomResourceDefinition is installed; it is at first.
   void ServeNodeReports(bool on);
+  // NodeResourceTopology objects likewise; their definition is not installed at first.
+  void PutNodeResourceTopology(const std::string& object);
+  void DeleteNodeResourceTopology(const std::string& name);
+  void ServeNodeResourceTopologies(bool on);
   // The posted Events as JSON.
   [[nodiscard]] std::vector<std::string> events() const;
   [[nodiscard]] std::int64_t resource_version() const;

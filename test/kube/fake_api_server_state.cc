@@ -33,9 +33,11 @@ const char* KindOf(Collection collection) {
     case Collection::kNodes:
       return "Node";
     case Collection::kNodeReports:
+      return "NodeReport";
+    case Collection::kNodeResourceTopologies:
       break;
   }
-  return "NodeReport";
+  return "NodeResourceTopology";
 }
 
 std::string Frame(const std::string& type, Collection collection, const Stored& object,
@@ -119,7 +121,9 @@ std::vector<std::pair<std::string, const Stored*>> FakeApiServer::State::Objects
       all.emplace_back(at->first, &at->second.second);
     }
   } else {
-    for (auto at = node_reports.lower_bound(from); at != node_reports.end(); ++at) {
+    const auto& custom =
+        collection == Collection::kNodeReports ? node_reports : node_resource_topologies;
+    for (auto at = custom.lower_bound(from); at != custom.end(); ++at) {
       all.emplace_back(at->first, &at->second);
     }
   }
@@ -129,7 +133,7 @@ std::vector<std::pair<std::string, const Stored*>> FakeApiServer::State::Objects
 void FakeApiServer::State::List(Collection collection, const httplib::Request& request,
                                 httplib::Response& response) {
   const std::lock_guard lock(mutex);
-  if (collection == Collection::kNodeReports && !has_node_reports) {
+  if (!Serves(collection)) {
     response.status = 404;
     response.set_content("404 page not found", "text/plain");
     return;

@@ -25,7 +25,7 @@ struct Stored {
   nlohmann::json as_json;
 };
 
-enum class Collection { kPods, kNodes, kNodeReports };
+enum class Collection { kPods, kNodes, kNodeReports, kNodeResourceTopologies };
 
 struct Change {
   std::int64_t version;
@@ -63,7 +63,10 @@ struct FakeApiServer::State {
   std::map<std::string, std::pair<api::Pod, Stored>> pods;
   std::map<std::string, std::pair<api::Node, Stored>> nodes;
   std::map<std::string, Stored> node_reports;
-  bool has_node_reports = true;                  // the CustomResourceDefinition is there
+  std::map<std::string, Stored> node_resource_topologies;
+  // The CustomResourceDefinition is there.
+  bool has_node_reports = true;
+  bool has_node_resource_topologies = false;
   std::map<std::string, nlohmann::json> events;  // by namespace/name
   std::vector<Change> log;
   std::vector<Signal> signals;
@@ -101,6 +104,9 @@ struct FakeApiServer::State {
   void Store(api::Pod pod);
   void Store(api::Node node);
   void StoreNodeReport(nlohmann::json object);
+  void StoreCustom(Collection collection, nlohmann::json object);
+  void DeleteCustom(Collection collection, const std::string& name);
+  [[nodiscard]] bool Serves(Collection collection) const;
   void Log(Collection collection, const char* type, Stored object);
 
   // Under the lock: key and object of everything in a collection, from `from` on.

@@ -163,13 +163,34 @@ void FakeApiServer::State::Store(api::Node node) {
   Log(Collection::kNodes, type, std::move(stored));
 }
 
+bool FakeApiServer::State::Serves(Collection collection) const {
+  if (collection == Collection::kNodeReports) return has_node_reports;
+  if (collection == Collection::kNodeResourceTopologies) return has_node_resource_topologies;
+  return true;
+}
+
 void FakeApiServer::State::StoreNodeReport(json object) {
+  StoreCustom(Collection::kNodeReports, std::move(object));
+}
+
+void FakeApiServer::State::StoreCustom(Collection collection, json object) {
+  auto& objects = collection == Collection::kNodeReports ? node_reports : node_resource_topologies;
   object["metadata"]["resourceVersion"] = std::to_string(version + 1);
   const std::string key = object["metadata"]["name"];
-  const char* const type = node_reports.contains(key) ? "MODIFIED" : "ADDED";
+  const char* const type = objects.contains(key) ? "MODIFIED" : "ADDED";
   Stored stored{"", std::move(object)};
-  node_reports.insert_or_assign(key, stored);
-  Log(Collection::kNodeReports, type, std::move(stored));
+  objects.insert_or_assign(key, stored);
+  Log(collection, type, std::move(stored));
+}
+
+void FakeApiServer::State::DeleteCustom(Collection collection, const std::string& name) {
+  auto& objects = collection == Collection::kNodeReports ? node_reports : node_resource_topologies;
+  const auto found = objects.find(name);
+  if (found == objects.end()) return;
+  json object = std::move(found->second.as_json);
+  object["metadata"]["resourceVersion"] = std::to_string(version + 1);
+  objects.erase(found);
+  Log(collection, "DELETED", {"", std::move(object)});
 }
 
 void FakeApiServer::State::Routes() {
@@ -187,6 +208,8 @@ void FakeApiServer::State::Routes() {
   server->Get("/api/v1/pods", collection(Collection::kPods));
   server->Get("/api/v1/nodes", collection(Collection::kNodes));
   server->Get("/apis/numafit.io/v1alpha1/nodereports", collection(Collection::kNodeReports));
+  server->Get("/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
+              collection(Collection::kNodeResourceTopologies));
   ObjectRoutes();
 }
 
