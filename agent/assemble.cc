@@ -9,6 +9,7 @@
 
 #include "agent/device_groups.h"
 #include "agent/pod_join.h"
+#include "api/held_places.h"
 
 namespace numafit::agent {
 namespace {
@@ -166,38 +167,6 @@ class PodWriter {
   const std::map<std::string, HeldIds> held_;
 };
 
-// Where the devices of one side of a container are; NUMA nodes that nobody knows are left out.
-struct Sides {
-  std::set<int> accelerators;
-  std::set<int> endpoints;
-};
-
-Sides SidesOf(const v1alpha1::Container& container, const v1alpha1::NodeReportStatus& report,
-              const api::ResourceClasses& classes) {
-  Sides sides;
-  for (const v1alpha1::HeldDevices& held : container.devices()) {
-    const api::ResourceKind kind = classes.Classify(held.resource());
-    const bool accelerator = kind == api::ResourceKind::kAccelerator;
-    if (!accelerator && !api::IsEndpoint(kind)) continue;
-    const auto resource =
-        std::find_if(report.resources().begin(), report.resources().end(),
-                     [&held](const v1alpha1::Resource& r) { return r.name() == held.resource(); });
-    if (resource == report.resources().end()) continue;
-    const v1alpha1::DeviceGroup& group = resource->groups(held.group());
-    const auto& nodes = group.no_topology() ? group.actual_numa_nodes() : group.numa_nodes();
-    for (const int node : nodes) {
-      if (node >= 0) (accelerator ? sides.accelerators : sides.endpoints).insert(node);
-    }
-  }
-  return sides;
-}
-
-bool IsMisaligned(const Sides& sides) {
-  if (sides.accelerators.empty() || sides.endpoints.empty()) return false;
-  return std::none_of(sides.accelerators.begin(), sides.accelerators.end(),
-                      [&sides](int node) { return sides.endpoints.count(node) != 0; });
-}
-
 void WriteSummary(const api::ResourceClasses& classes, v1alpha1::NodeReportStatus* report) {
   struct Count {
     int free = 0;
@@ -231,7 +200,8 @@ void WriteSummary(const api::ResourceClasses& classes, v1alpha1::NodeReportStatu
   int misaligned = 0;
   for (const v1alpha1::Pod& pod : report->pods()) {
     for (const v1alpha1::Container& container : pod.containers()) {
-      if (IsMisaligned(SidesOf(container, *report, classes))) ++misaligned;
+      const api::ContainerPlaces places = api::PlacesOf(*report, container, classes);
+      if (api::AlignmentOf(places.devices) == api::HeldAlignment::kMisaligned) ++misaligned;
     }
   }
   summary->set_misaligned_containers(misaligned);

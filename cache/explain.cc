@@ -238,11 +238,12 @@ void HelpByMove(const std::vector<NodeView>& fleet, const policy::Demand& demand
     if (!view.state->HasInventory() || !view.state->pending.empty()) continue;
     if (view.state->knowledge.usages.size() != 1 || ++looked_at > kMostNodesForMoves) continue;
     for (const PodOnNode& pod : view.pods) {
-      if (pod.held.empty()) continue;
+      const policy::DeviceHolding held = pod.held();
+      if (held.empty()) continue;
       NodeState without = *view.state;
-      without.knowledge.usages.front().Remove(pod.held);
+      without.knowledge.usages.front().Remove(held);
       if (!JudgeOnNode(without, demand, nullptr).fits()) continue;
-      moves.emplace_back(CountOf(pod.held), view.name, pod.name);
+      moves.emplace_back(CountOf(held), view.name, pod.name);
     }
   }
   std::sort(moves.begin(), moves.end());

@@ -97,9 +97,13 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
 std::string ToJson(const Explanation& explanation);
 
 // The fleet itself: {"nodes": [{"name", "topologyManagerPolicy", "topologyManagerScope",
-// "kubeletVersion", "report", "accelerators": [resource...], "endpoints": [...], "largestAligned":
-// {"numa", "accelerators", "endpoints"}, "pods", "waiting", "settling"}]}, resources as above.
-// "report" is "current", "stale", "none", or "counts": from a NodeResourceTopology.
+// "kubeletVersion", "accelerators": [resource...], "endpoints": [...], "largestAligned":
+// {"numa", "accelerators", "endpoints"}, "pods", "waiting", "settling", "report": "current",
+// "none", "stale", or "counts" (from a NodeResourceTopology), "states": [reason codes that hold
+// here], "coolingDown": shapes, "misaligned": containers}]}, resources as above. Of a report, where
+// there is something to say: "observedTime", "agentVersion", "agentLostSeconds",
+// "clockAheadSeconds", "reportError", "configurationConfirmed", "sourceErrors": [{"source",
+// "error"}], "withoutNuma": [{"resource", "devices"}].
 std::string NodesToJson(const std::vector<NodeView>& fleet, const api::ResourceClasses& classes);
 
 }  // namespace numafit::cache

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "absl/time/time.h"
 #include "cache/explain.h"
+#include "cache/pod_holdings.h"
 
 namespace numafit::cache {
 namespace {
@@ -66,6 +68,47 @@ json LargestAligned(const NodeState& state, const std::vector<ResourceFree>& acc
   return best;
 }
 
+std::string_view ReportWord(const NodeView& view) {
+  if (view.stale) return "stale";
+  if (view.state->counts_only) return "counts";
+  return view.state->HasInventory() ? "current" : "none";
+}
+
+// Why the node takes no Pod, or not every one, or should not be trusted: codes of docs/reasons.md.
+json States(const NodeView& view) {
+  json states = json::array();
+  const auto add = [&states](bool is_so, policy::Reason reason) {
+    if (is_so) states.push_back(policy::ReasonCode(reason));
+  };
+  add(!view.state->HasInventory(), policy::Reason::kNoReport);
+  add(view.stale, policy::Reason::kStaleReport);
+  add(view.state->barrier == policy::Reason::kKubeletAway, policy::Reason::kKubeletAway);
+  add(view.state->knowledge.settling, policy::Reason::kSettling);
+  add(!view.state->cooling.empty(), policy::Reason::kCoolingDown);
+  return states;
+}
+
+// What its report says about itself; keys only where there is something to say.
+void AddReport(const NodeView& view, json& node) {
+  if (view.agent_lost_ms) node["agentLostSeconds"] = *view.agent_lost_ms / 1000;
+  if (view.clock_ahead_seconds) node["clockAheadSeconds"] = *view.clock_ahead_seconds;
+  if (!view.report_error.empty()) node["reportError"] = view.report_error;
+  if (view.facts == nullptr) return;
+  const ReportFacts& facts = *view.facts;
+  if (facts.observed_time != 0) {
+    node["observedTime"] = absl::FormatTime(
+        "%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(facts.observed_time), absl::UTCTimeZone());
+  }
+  if (!facts.agent_version.empty()) node["agentVersion"] = facts.agent_version;
+  node["configurationConfirmed"] = facts.configuration_confirmed;
+  for (const ReportFacts::SourceError& each : facts.source_errors) {
+    node["sourceErrors"].push_back({{"source", each.source}, {"error", each.error}});
+  }
+  for (const ReportFacts::WithoutNuma& each : facts.without_numa) {
+    node["withoutNuma"].push_back({{"resource", each.resource}, {"devices", each.devices}});
+  }
+}
+
 json NodeJson(const NodeView& view, const api::ResourceClasses& classes) {
   const NodeState& state = *view.state;
   const policy::KubeletSettings& kubelet = state.topology->kubelet();
@@ -87,33 +130,29 @@ json NodeJson(const NodeView& view, const api::ResourceClasses& classes) {
                                      [](const PodOnNode& pod) { return !pod.admitted; });
   json numa = json::array();
   state.topology->numa().ForEach([&](int id) { numa.push_back(id); });
-  json report = state.HasInventory() ? json("current") : json("none");
-  if (state.counts_only) report = "counts";
-  if (view.stale) report = "stale";
+  json node = {{"name", view.name},
+               {"topologyManagerPolicy", "unknown"},
+               {"report", ReportWord(view)},
+               {"states", States(view)},
+               {"coolingDown", state.cooling.size()},
+               {"misaligned", MisalignedContainers(view)},
+               {"numa", std::move(numa)},
+               {"accelerators", std::move(accelerators_json)},
+               {"endpoints", std::move(endpoints_json)},
+               {"largestAligned", nullptr},
+               {"pods", view.pods.size()},
+               {"waiting", waiting},
+               {"settling", state.knowledge.settling}};
+  AddReport(view, node);
   if (!state.HasInventory()) {
-    return {{"name", view.name},
-            {"topologyManagerPolicy", "unknown"},
-            {"report", report},
-            {"numa", json::array()},
-            {"accelerators", json::array()},
-            {"endpoints", json::array()},
-            {"largestAligned", nullptr},
-            {"pods", view.pods.size()},
-            {"waiting", waiting},
-            {"settling", false}};
+    node["numa"] = json::array();
+    return node;
   }
-  return {{"name", view.name},
-          {"topologyManagerPolicy", policy::TopologyPolicyName(kubelet.policy)},
-          {"topologyManagerScope", policy::TopologyScopeName(kubelet.scope)},
-          {"kubeletVersion", fmt::format("{}.{}", kubelet.version.major, kubelet.version.minor)},
-          {"report", std::move(report)},
-          {"numa", std::move(numa)},
-          {"accelerators", std::move(accelerators_json)},
-          {"endpoints", std::move(endpoints_json)},
-          {"largestAligned", LargestAligned(state, accelerators, endpoints)},
-          {"pods", view.pods.size()},
-          {"waiting", waiting},
-          {"settling", state.knowledge.settling}};
+  node["topologyManagerPolicy"] = policy::TopologyPolicyName(kubelet.policy);
+  node["topologyManagerScope"] = policy::TopologyScopeName(kubelet.scope);
+  node["kubeletVersion"] = fmt::format("{}.{}", kubelet.version.major, kubelet.version.minor);
+  node["largestAligned"] = LargestAligned(state, accelerators, endpoints);
+  return node;
 }
 
 }  // namespace
@@ -163,7 +202,8 @@ std::string NodesToJson(const std::vector<NodeView>& fleet, const api::ResourceC
   for (const NodeView& view : fleet) {
     nodes.push_back(NodeJson(view, classes));
   }
-  return json{{"nodes", std::move(nodes)}}.dump();
+  // Errors of agents' sources are text from anywhere.
+  return json{{"nodes", std::move(nodes)}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace numafit::cache

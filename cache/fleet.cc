@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -50,6 +51,40 @@ policy::DeviceHolding HeldDevices(const policy::Topology& topology,
   policy::DeviceHolding holding;
   for (const auto& [class_index, count] : held) holding.push_back({class_index, count});
   return holding;
+}
+
+// The same for people, by container.
+std::vector<api::ContainerPlaces> FilePlaces(const policy::Topology& topology,
+                                             const FleetPod& entry,
+                                             const api::ResourceClasses& classes) {
+  std::vector<api::ContainerPlaces> containers;
+  const std::vector<api::Container>& inits = entry.pod.init_containers;
+  for (const auto& [container, resources] : entry.devices) {
+    const bool is_init = std::any_of(inits.begin(), inits.end(), [&name = container](auto& each) {
+      return each.name == name && !each.restart_always;
+    });
+    api::ContainerPlaces places{.name = container, .init = is_init, .devices = {}};
+    for (const auto& [resource, ids] : resources) {
+      const api::ResourceKind kind = classes.Classify(resource);
+      const bool is_accelerator = kind == api::ResourceKind::kAccelerator;
+      if (!is_accelerator && !api::IsEndpoint(kind)) continue;
+      const int pool = topology.FindPool(resource);
+      for (const std::string& id : ids) {
+        const int class_index = topology.FindDevice(pool, id).class_index;
+        if (class_index < 0) continue;
+        const auto& device_class = topology.classes()[static_cast<std::size_t>(class_index)];
+        api::HeldPlace place{.resource = resource,
+                             .is_accelerator = is_accelerator,
+                             .numa_nodes = {},
+                             .published = device_class.has_topology,
+                             .count = 1};
+        device_class.numa.ForEach([&](int numa) { place.numa_nodes.push_back(numa); });
+        api::AddPlace(std::move(place), &places.devices);
+      }
+    }
+    if (!places.devices.empty()) containers.push_back(std::move(places));
+  }
+  return containers;
 }
 
 }  // namespace
@@ -114,6 +149,11 @@ int FleetImpl::AddNode(const std::string& name) {
                     .contradictions = 0,
                     .cool_downs = {},
                     .counts = nullptr,
+                    .facts = nullptr,
+                    .report_error = {},
+                    .clock_ahead_seconds = {},
+                    .agent_lost_at_ms = {},
+                    .agent_was_ready = false,
                     .stale = false,
                     .kubelet_away = false,
                     .dirty = false});
@@ -173,6 +213,7 @@ absl::Status FleetImpl::AddFilePod(const FleetPod& entry) {
     return absl::OkStatus();
   }
   pod.admitted = true;
+  pod.places = places_.Intern(FilePlaces(*ledger.topology(), entry, classes_));
   ledger.Add(pod, HeldDevices(*ledger.topology(), entry.devices));
   return absl::OkStatus();
 }

@@ -37,6 +37,8 @@
 #include "cache/demand.h"
 #include "cache/fleet_file.h"
 #include "cache/judge.h"
+#include "cache/places_table.h"
+#include "cache/report_facts.h"
 #include "policy/alignment.h"
 #include "policy/topology.h"
 
@@ -48,19 +50,46 @@ namespace numafit::cache {
 
 // One Pod on a node, for explanations.
 struct PodOnNode {
+  // In this order of trust; what is leaving may be there or not.
+  enum class State {
+    kReserved,   // a bind in flight
+    kPredicted,  // bound; its devices are foretold
+    kObserved,   // the last report, or the fleet file, says what it has
+    kLeaving,    // it is being deleted, or has gone from one of the API server and the report
+  };
+
   std::string name;  // namespace/name
   std::string uid;
-  bool reserved = false;  // a bind in flight
+  State state = State::kPredicted;
   bool admitted = false;  // its kubelet has shown that it admitted it
   policy::Demand demand;
+  // What it holds in each possible state; empty: it may be anything.
+  std::vector<policy::DeviceHolding> may_hold;
+  // What each container was seen to hold; null: it was not seen, or holds neither accelerators nor
+  // endpoints.
+  PodPlaces places;
+
   // The same in every possible state, or empty when it is not.
-  policy::DeviceHolding held;
+  [[nodiscard]] policy::DeviceHolding held() const {
+    return may_hold.size() == 1 ? may_hold.front() : policy::DeviceHolding();
+  }
 };
+
+// "reserved", "predicted", "observed", "leaving".
+[[nodiscard]] std::string_view PodStateName(PodOnNode::State state);
 
 struct NodeView {
   std::string name;
   std::shared_ptr<const NodeState> state;  // never null; see NodeState::HasInventory
   bool stale = false;                      // its agent does not keep the report current
+  // How long ago its agent was lost, as far as we have seen it go; else nothing.
+  std::optional<std::int64_t> agent_lost_ms;
+  std::shared_ptr<const ReportFacts> facts;  // of its report; null: there is none
+  // Why the last report was not taken; empty: it was.
+  std::string report_error;
+  // How far the node's clock is ahead of ours (negative: behind, or its report took that long), as
+  // far as its last report shows it.
+  std::optional<std::int64_t> clock_ahead_seconds;
   std::vector<PodOnNode> pods;
 };
 
@@ -79,6 +108,9 @@ class Fleet {
     // 0: not at all. Needs `now_ms`, a clock that only goes forward.
     std::int64_t cool_down_ms = 0;
     std::function<std::int64_t()> now_ms;
+    // The wall clock, in milliseconds since the epoch: what the agents' clocks are compared with.
+    // Nothing: they are not.
+    std::function<std::int64_t()> wall_ms;
   };
 
   // `classes` is copied. Pods of the file count as admitted.
@@ -116,6 +148,8 @@ class Fleet {
   };
   virtual ReportNews UpsertReport(const std::string& node,
                                   const v1alpha1::NodeReportStatus& report) = 0;
+  // The node has a report that cannot be read: what is known of it stays, and people are told why.
+  virtual void RefuseReport(const std::string& node, const std::string& error) = 0;
   virtual void DeleteReport(const std::string& node) = 0;
   // Counts per NUMA node stand in for a report while there is none: kept beside it, and used again
   // when it is deleted. Returns what is wrong with them (cache/counts.h), or nothing; the state is

@@ -35,6 +35,12 @@ struct NodeEntry {
   };
   std::vector<CoolDown> cool_downs;
   std::unique_ptr<CountedNode> counts;  // used while there is no report; null: there are none
+  // For people (NodeView).
+  std::shared_ptr<const ReportFacts> facts;
+  std::string report_error;
+  std::optional<std::int64_t> clock_ahead_seconds;
+  std::optional<std::int64_t> agent_lost_at_ms;
+  bool agent_was_ready = false;
   bool stale = false;
   bool kubelet_away = false;  // said the last report
   bool dirty = false;
@@ -50,6 +56,7 @@ class FleetImpl final : public Fleet {
 
   ReportNews UpsertReport(const std::string& node,
                           const v1alpha1::NodeReportStatus& report) override;
+  void RefuseReport(const std::string& node, const std::string& error) override;
   void DeleteReport(const std::string& node) override;
   std::string UpsertCounts(const api::NodeResourceTopology& counts,
                            const NodeFacts& facts) override;
@@ -120,6 +127,9 @@ class FleetImpl final : public Fleet {
       NUMAFIT_REQUIRES(write_);
   PodEntry& EntryFor(const ReportedPod& reported, int node) NUMAFIT_REQUIRES(write_);
   std::shared_ptr<const policy::Demand> DemandOfBound(const api::Pod& pod) NUMAFIT_REQUIRES(write_);
+  // What the time of a report says about the clock of its node. `is_next`: it is the one after the
+  // last, so it was made a moment ago.
+  void CompareClocks(const ReportFacts& facts, bool is_next, NodeEntry& entry) const;
   void Forget(const std::string& key, bool never_admitted) NUMAFIT_REQUIRES(write_);
   void Erase(const std::vector<PodEntry*>& pods) NUMAFIT_REQUIRES(write_);
   void MarkDirty(int node) NUMAFIT_REQUIRES(write_);
@@ -146,6 +156,7 @@ class FleetImpl final : public Fleet {
   StateTable table_ NUMAFIT_GUARDED_BY(write_);
   ReportReader reports_ NUMAFIT_GUARDED_BY(write_);
   ReportReader counts_ NUMAFIT_GUARDED_BY(write_);
+  PlacesTable places_ NUMAFIT_GUARDED_BY(write_);  // of a file's Pods
   std::size_t reservations_ NUMAFIT_GUARDED_BY(write_) = 0;
   std::int64_t contradictions_ NUMAFIT_GUARDED_BY(write_) = 0;
 

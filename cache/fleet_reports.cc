@@ -47,6 +47,9 @@ Fleet::ReportNews FleetImpl::UpsertReport(const std::string& node,
   absl::StatusOr<ReportedNode> read = reports_.Read(report);
   if (!read.ok()) {
     news.error = std::string(read.status().message());
+    if (const int known = Find(node, kNoNode); known != kNoNode) {
+      Node(known).report_error = news.error;
+    }
     return news;
   }
   const int index = FindOrAdd(node);
@@ -56,6 +59,9 @@ Fleet::ReportNews FleetImpl::UpsertReport(const std::string& node,
   }
   NodeLedger& ledger = Ledger(index);
   if (ledger.IsOutdated(*read)) return news;
+  CompareClocks(read->facts, ledger.IsNext(*read), Node(index));
+  Node(index).facts = std::make_shared<const ReportFacts>(std::move(read->facts));
+  Node(index).report_error.clear();
   std::vector<PodEntry*> listed;
   for (const ReportedPod& pod : read->pods) listed.push_back(&EntryFor(pod, index));
   const NodeLedger::Comparison comparison = ledger.Observe(*read, listed);
@@ -73,9 +79,11 @@ Fleet::ReportNews FleetImpl::UpsertReport(const std::string& node,
   }
   for (std::size_t i = 0; i < listed.size(); ++i) {
     PodEntry& pod = *listed[i];
-    if (read->pods[i].misaligned.empty() || !pod.seen || pod.misalignment_told) continue;
+    if (read->pods[i].places == nullptr || !pod.seen || pod.misalignment_told) continue;
+    std::string misaligned = api::MisalignedText(*read->pods[i].places);
+    if (misaligned.empty()) continue;
     pod.misalignment_told = true;
-    news.misaligned.push_back({pod.name, pod.key, pod.creation_time, read->pods[i].misaligned});
+    news.misaligned.push_back({pod.name, pod.key, pod.creation_time, std::move(misaligned)});
   }
   Erase(comparison.ended);
   MarkDirty(index);
@@ -83,10 +91,27 @@ Fleet::ReportNews FleetImpl::UpsertReport(const std::string& node,
   return news;
 }
 
+void FleetImpl::CompareClocks(const ReportFacts& facts, bool is_next, NodeEntry& entry) const {
+  if (!options_.wall_ms || facts.observed_time == 0) return;
+  const std::int64_t ahead = facts.observed_time - options_.wall_ms() / 1000;
+  // A report of the future is one of a wrong clock, whenever it comes.
+  if (is_next || ahead > 0) entry.clock_ahead_seconds = ahead;
+}
+
+void FleetImpl::RefuseReport(const std::string& node, const std::string& error) {
+  const api::MutexLock lock(write_);
+  const int index = Find(node, kNoNode);
+  if (index != kNoNode) Node(index).report_error = error;
+}
+
 void FleetImpl::DeleteReport(const std::string& node) {
   const api::MutexLock lock(write_);
   const int index = Find(node, kNoNode);
-  if (index == kNoNode || !Ledger(index).has_report()) return;
+  if (index == kNoNode) return;
+  Node(index).report_error.clear();
+  if (!Ledger(index).has_report()) return;
+  Node(index).facts.reset();
+  Node(index).clock_ahead_seconds.reset();
   Node(index).kubelet_away = false;
   Erase(Ledger(index).LoseReport());
   if (const auto& counts = Node(index).counts; counts != nullptr) {
@@ -129,8 +154,12 @@ void FleetImpl::DeleteCounts(const std::string& node) {
 void FleetImpl::SetAgentReady(const std::string& node, bool is_ready) {
   const api::MutexLock lock(write_);
   const int index = FindOrAdd(node);
-  if (index == kNoNode || Node(index).stale == !is_ready) return;
+  if (index == kNoNode) return;
+  const bool was_ready = std::exchange(Node(index).agent_was_ready, is_ready);
+  if (Node(index).stale == !is_ready) return;
   Node(index).stale = !is_ready;
+  Node(index).agent_lost_at_ms.reset();
+  if (was_ready && options_.now_ms) Node(index).agent_lost_at_ms = options_.now_ms();
   Erase(Ledger(index).SetCurrent(is_ready));
   MarkDirty(index);
   Publish();

@@ -11,7 +11,29 @@ namespace {
 // Snapshot lets others in after this many nodes.
 constexpr std::size_t kSnapshotChunk = 128;
 
+PodOnNode::State StateOf(const PodEntry& pod) {
+  if (pod.reserved) return PodOnNode::State::kReserved;
+  const bool vanished = pod.listed_before && !pod.listed;
+  if (pod.leaving || pod.gone || vanished) return PodOnNode::State::kLeaving;
+  if (pod.listed || pod.places != nullptr) return PodOnNode::State::kObserved;
+  return PodOnNode::State::kPredicted;
+}
+
 }  // namespace
+
+std::string_view PodStateName(PodOnNode::State state) {
+  switch (state) {
+    case PodOnNode::State::kReserved:
+      return "reserved";
+    case PodOnNode::State::kPredicted:
+      return "predicted";
+    case PodOnNode::State::kObserved:
+      return "observed";
+    case PodOnNode::State::kLeaving:
+      return "leaving";
+  }
+  return "";
+}
 
 NodeState FleetImpl::Describe(const NodeEntry& entry, std::optional<NodeState> state) const {
   if (state) {
@@ -90,15 +112,19 @@ NodeView FleetImpl::View(int node) const {
   view.name = Name(node);
   view.state = entry.state;
   view.stale = entry.stale && !entry.state->counts_only;
+  if (entry.agent_lost_at_ms) view.agent_lost_ms = options_.now_ms() - *entry.agent_lost_at_ms;
+  view.facts = entry.facts;
+  view.report_error = entry.report_error;
+  view.clock_ahead_seconds = entry.clock_ahead_seconds;
   for (const PodEntry* pod : entry.ledger.pods()) {
     PodOnNode shown;
     shown.name = pod->name;
     shown.uid = pod->key;
-    shown.reserved = pod->reserved;
+    shown.state = StateOf(*pod);
     shown.admitted = pod->admitted || pod->listed;
     if (pod->demand != nullptr) shown.demand = *pod->demand;
-    const std::vector<policy::DeviceHolding> held = entry.ledger.HeldBy(*pod);
-    if (held.size() == 1) shown.held = held.front();
+    shown.may_hold = entry.ledger.HeldBy(*pod);
+    shown.places = pod->places;
     view.pods.push_back(std::move(shown));
   }
   return view;

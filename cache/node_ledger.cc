@@ -44,6 +44,7 @@ NodeLedger::Comparison NodeLedger::Observe(const ReportedNode& report,
     pod.listed = pod.listed_before = true;
     pod.held = held;
     pod.held_in = report.topology;
+    pod.places = report.pods[i].places;
   }
   for (LedgerPod* pod : pods_) {
     if (!pod->listed && (pod->gone || pod->demand == nullptr)) comparison.ended.push_back(pod);
@@ -143,6 +144,7 @@ std::vector<LedgerPod*> NodeLedger::LoseReport() {
     pod->handle = LedgerPod::kHoldsNothing;
     pod->listed = pod->listed_before = pod->counted = false;
     pod->held_in.reset();
+    pod->places.reset();
   }
   return ended;
 }

@@ -37,6 +37,7 @@
 
 #include "cache/counts.h"
 #include "cache/judge.h"
+#include "cache/places_table.h"
 #include "cache/possible_states.h"
 #include "cache/report.h"
 #include "policy/demand.h"
@@ -74,6 +75,7 @@ struct LedgerPod {
   bool counted = false;        // in what the last counts say is in use
   policy::Holding held;        // as last listed, in terms of `held_in`
   std::shared_ptr<const policy::Topology> held_in;
+  PodPlaces places;  // as last listed, or as a file says; for people
   std::uint64_t admitted_at =
       0;  // orders those that were seen to be admitted; 0: ran when first seen
 };
@@ -111,6 +113,11 @@ class NodeLedger {
   // Whether this report is older than the last one of the same boot.
   [[nodiscard]] bool IsOutdated(const ReportedNode& report) const {
     return report.boot_id == boot_id_ && report.generation < generation_;
+  }
+  // Whether it is the one that follows on the last one.
+  [[nodiscard]] bool IsNext(const ReportedNode& report) const {
+    return has_report_ && report.boot_id == boot_id_ &&
+           report.generation == std::int64_t{generation_} + 1;
   }
 
   // The Pod goes by its flags. `devices`: what it is known to have, of a file.

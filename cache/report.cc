@@ -376,48 +376,6 @@ absl::Status ReadPod(const policy::Topology& topology, const v1alpha1::Pod& pod,
   return absl::OkStatus();
 }
 
-// Of one container; empty when it is not misaligned. Where the kubelet is not told, the hardware's
-// own place counts.
-std::string MisalignedText(const NodeReportStatus& report, const v1alpha1::Container& container,
-                           const api::ResourceClasses& classes) {
-  policy::NumaMask accelerators;
-  policy::NumaMask endpoints;
-  std::string text;
-  for (const v1alpha1::HeldDevices& held : container.devices()) {
-    const api::ResourceKind kind = classes.Classify(held.resource());
-    const bool is_accelerator = kind == api::ResourceKind::kAccelerator;
-    if (!is_accelerator && !api::IsEndpoint(kind)) continue;
-    for (const v1alpha1::Resource& resource : report.resources()) {
-      if (resource.name() != held.resource() || held.group() < 0 ||
-          held.group() >= resource.groups_size()) {
-        continue;
-      }
-      const v1alpha1::DeviceGroup& group = resource.groups(held.group());
-      std::string ids;
-      for (const int numa : group.no_topology() ? group.actual_numa_nodes() : group.numa_nodes()) {
-        if (numa < 0 || numa >= kMaxNumaNodes) continue;
-        (is_accelerator ? accelerators : endpoints).add(numa);
-        ids += fmt::format("{}{}", ids.empty() ? "" : ",", numa);
-      }
-      text += fmt::format("{}{} on NUMA {}", text.empty() ? "" : ", ", held.resource(),
-                          ids.empty() ? "?" : ids);
-    }
-  }
-  const bool apart =
-      !accelerators.empty() && !endpoints.empty() && !accelerators.intersects(endpoints);
-  return apart ? fmt::format("container {}: {}", container.name(), text) : std::string();
-}
-
-std::string MisalignedOf(const NodeReportStatus& report, const v1alpha1::Pod& pod,
-                         const api::ResourceClasses& classes) {
-  std::string text;
-  for (const v1alpha1::Container& container : pod.containers()) {
-    const std::string one = MisalignedText(report, container, classes);
-    if (!one.empty()) text += (text.empty() ? "" : "; ") + one;
-  }
-  return text;
-}
-
 absl::Status ReadBook(const policy::MemoryManager& manager, const v1alpha1::MemoryBook& book,
                       policy::MemoryState& state) {
   const auto ids = manager.numa_ids();
@@ -516,6 +474,7 @@ absl::StatusOr<ReportedNode> ReportReader::Read(const NodeReportStatus& report) 
   node.generation = report.generation();
   node.kubelet_away = report.kubelet().away();
   node.misaligned_containers = report.summary().misaligned_containers();
+  node.facts = FactsOf(report, classes_);
   Classes classes(*node.topology);
   if (absl::Status status = classes.Find(report); !status.ok()) return status;
   absl::flat_hash_set<std::string> seen;
@@ -528,7 +487,7 @@ absl::StatusOr<ReportedNode> ReportReader::Read(const NodeReportStatus& report) 
         !status.ok()) {
       return status;
     }
-    node.pods.back().misaligned = MisalignedOf(report, pod, classes_);
+    node.pods.back().places = places_.Intern(api::PlacesOf(report, pod, classes_));
   }
   if (absl::Status status = ReadBooks(report, node); !status.ok()) return status;
   return node;

@@ -14,6 +14,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "api/resource_class.h"
+#include "cache/places_table.h"
+#include "cache/report_facts.h"
 #include "policy/compute_state.h"
 #include "policy/topology.h"
 #include "policy/usage.h"
@@ -28,9 +30,7 @@ struct ReportedPod {
   std::string name;  // namespace/name
   std::string uid;   // empty: not known to the agent
   policy::Holding held;
-  // "container main: nvidia.com/gpu on NUMA 0, device.gpustack.ai/rdma on NUMA 1" for each
-  // container whose accelerators and endpoints have no NUMA node in common; empty: there is none.
-  std::string misaligned;
+  PodPlaces places;
 };
 
 struct ReportedNode {
@@ -45,6 +45,7 @@ struct ReportedNode {
   // The books of the static managers as their state files have them. Where the agent could not read
   // one, what follows from what the Pods hold.
   policy::ComputeState books;
+  ReportFacts facts;
 };
 
 // Reads reports and keeps the topologies that they have in common. Not thread-safe; the topologies
@@ -72,6 +73,7 @@ class ReportReader {
   static constexpr std::size_t kMinKept = 256;
   std::size_t forget_at_ = kMinKept;
   absl::flat_hash_map<std::string, std::weak_ptr<const policy::Topology>> topologies_;
+  PlacesTable places_;
 };
 
 }  // namespace numafit::cache

@@ -162,6 +162,7 @@ absl::Status App::Impl::MakeFleet(const cache::FleetFile* file) {
   options.refuse_stale = config_.refuse_stale_nodes;
   options.cool_down_ms = config_.cool_down_ms;
   options.now_ms = SteadyMs;
+  options.wall_ms = WallMs;
   if (config_.inventory_from_reports) {
     fleet_ = cache::Fleet::FromReports(rules_.classes, std::move(options));
     offers_ = std::make_unique<Offers>(kMostNodesOnOffer, config_.offer_ttl_ms);
@@ -302,6 +303,9 @@ void App::Impl::AddRoutes() {
                      [this](const Request& request, Response& response) {
                        read_api_->Workloads(request, response);
                      });
+  read_server_.Route(
+      "GET", "/v1/pods", ParkedServer::Pool::kFast,
+      [this](const Request& request, Response& response) { read_api_->Pods(request, response); });
   read_server_.Route("POST", "/v1/explain", ParkedServer::Pool::kFast,
                      [this](const Request& request, Response& response) {
                        read_api_->Explain(request, response);

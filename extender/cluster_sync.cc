@@ -153,6 +153,7 @@ void ClusterSync::TakeReport(const api::NodeReport& report) {
   cache::Fleet::ReportNews news;
   if (report.status == nullptr) {
     news.error = std::string(report.problem.message());
+    parts_.fleet.RefuseReport(node, news.error);
   } else {
     news = parts_.fleet.UpsertReport(node, *report.status);
   }

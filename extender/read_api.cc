@@ -6,9 +6,11 @@
 #include <charconv>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "api/pod_json.h"
 #include "cache/explain.h"
+#include "cache/pods_json.h"
 
 namespace numafit::extender {
 namespace {
@@ -50,6 +52,15 @@ std::string QueryValue(std::string_view query, std::string_view key) {
 
 void ReadApi::Nodes(const http::Request&, http::Response& response) const {
   response.body = cache::NodesToJson(fleet_.Snapshot(), rules_.classes);
+}
+
+void ReadApi::Pods(const http::Request& request, http::Response& response) const {
+  cache::PodsOptions options;
+  options.node = QueryValue(request.query, "node");
+  options.misaligned_only = QueryValue(request.query, "misaligned") == "true";
+  absl::StatusOr<std::string> pods = cache::PodsToJson(fleet_.Snapshot(), options);
+  if (!pods.ok()) return Fail(404, std::string(pods.status().message()), response);
+  response.body = *std::move(pods);
 }
 
 void ReadApi::Explain(const http::Request& request, http::Response& response) const {

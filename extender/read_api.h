@@ -9,7 +9,8 @@
 
 namespace numafit::extender {
 
-// Thread-safe. Answers are cache/explain.h's JSON; errors are 400 (404 for an unknown node) with
+// Thread-safe. Answers are the JSON of cache/explain.h and cache/pods_json.h; errors are 400 (404
+// for an unknown node) with
 // {"error": …}.
 class ReadApi {
  public:
@@ -19,6 +20,9 @@ class ReadApi {
 
   // GET /v1/nodes: the fleet, per node and NUMA node what is free.
   void Nodes(const http::Request& request, http::Response& response) const;
+  // GET /v1/pods: the Pods that hold accelerators or endpoints. Query: node=NAME of one node,
+  // misaligned=true those with a misaligned container.
+  void Pods(const http::Request& request, http::Response& response) const;
   // POST /v1/explain with a Pod as JSON: per node the verdict and what leads to it. Query:
   // node=NAME asks about one node, all=true gives every node an entry of its own.
   void Explain(const http::Request& request, http::Response& response) const;

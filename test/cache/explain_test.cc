@@ -55,10 +55,11 @@ class ExplainTest : public ::testing::Test {
     if (!holding.empty()) {
       view.pods.push_back({.name = "default/on-" + name,
                            .uid = "u",
-                           .reserved = false,
+                           .state = PodOnNode::State::kObserved,
                            .admitted = true,
                            .demand = {},
-                           .held = holding});
+                           .may_hold = {holding},
+                           .places = nullptr});
     }
     fleet_.push_back(std::move(view));
   }

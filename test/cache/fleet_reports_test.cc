@@ -211,7 +211,7 @@ TEST_F(Reported, APodThatIsBeingAdmittedIsForetoldUntilItHasEverything) {
   const int pool = topology_->FindPool(test::kRdma);
   all.push_back({topology_->FindDevice(pool, "e0-0").class_index, 3});
   std::sort(all.begin(), all.end());
-  EXPECT_EQ(Pods().front().held, all);
+  EXPECT_EQ(Pods().front().held(), all);
   EXPECT_EQ(Report({{"a", all}}).confirmed, 1);
 }
 

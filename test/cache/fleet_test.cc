@@ -406,7 +406,7 @@ TEST(Fleet, PodsOfTheFileStayWhenAListComes) {
   ASSERT_EQ(views.size(), 1U);
   ASSERT_EQ(views[0].pods.size(), 1U);
   EXPECT_TRUE(views[0].pods[0].admitted);
-  EXPECT_EQ(views[0].pods[0].held.size(), 2U);
+  EXPECT_EQ(views[0].pods[0].held().size(), 2U);
   // A file whose Pods cannot be there is wrong.
   file.pods.push_back(running);
   file.pods.back().pod.metadata.name = "second";

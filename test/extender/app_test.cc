@@ -367,6 +367,13 @@ TEST_F(AppTest, TheReadApiExplains) {
   RawClient client(app_->read_port());
   const json nodes = json::parse(client.Get("/v1/nodes").body);
   EXPECT_EQ(nodes["nodes"].size(), 5U);
+  const json pods = json::parse(client.Get("/v1/pods?node=node%2D0001").body);
+  ASSERT_EQ(pods["pods"].size(), 1U) << pods;
+  EXPECT_EQ(pods["pods"][0]["node"], "node-0001");
+  EXPECT_EQ(pods["pods"][0]["state"], "predicted");
+  EXPECT_EQ(json::parse(client.Get("/v1/pods?misaligned=true").body)["pods"].size(), 0U);
+  EXPECT_EQ(json::parse(client.Get("/v1/pods").body)["pods"].size(), 1U);
+  EXPECT_EQ(RawClient(app_->read_port()).Get("/v1/pods?node=nobody").status, 404);
   const json all = json::parse(client.Post("/v1/explain?all=true", PodJson("a", 4, 4)).body);
   EXPECT_EQ(all["nodes"], 5);
   EXPECT_EQ(all["answers"].size(), 5U);

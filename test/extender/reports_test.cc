@@ -167,6 +167,11 @@ TEST_F(Reports, AMisalignedPodIsToldOnce) {
   EXPECT_THAT(event["note"].get<std::string>(),
               HasSubstr("container main: nvidia.com/gpu on NUMA 0, device.gpustack.ai/rdma on "
                         "NUMA 1"));
+  const json pods =
+      json::parse(RawClient(app_->read_port()).Get("/v1/pods?misaligned=true").body)["pods"];
+  ASSERT_EQ(pods.size(), 1U);
+  EXPECT_EQ(pods[0]["state"], "observed");
+  EXPECT_EQ(pods[0]["alignment"], "misaligned");
 }
 
 TEST_F(Reports, AReportThatCannotBeRightChangesNothing) {
