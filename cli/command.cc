@@ -8,9 +8,9 @@
 namespace numafit::cli {
 
 std::span<const Command> Commands() {
-  static const std::array commands = {kExplainCommand,    kNodesCommand,       kAdmitCommand,
-                                      kFleetCheckCommand, kFleetExpandCommand, kPreflightCommand,
-                                      kVersionCommand};
+  static const std::array commands = {kExplainCommand,     kNodesCommand,     kPodsCommand,
+                                      kDoctorCommand,      kAdmitCommand,     kFleetCheckCommand,
+                                      kFleetExpandCommand, kPreflightCommand, kVersionCommand};
   return commands;
 }
 

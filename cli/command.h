@@ -39,10 +39,12 @@ int Fail(const absl::Status& status);
 [[nodiscard]] absl::Status CheckOutput(const Arguments& arguments, bool& json);
 
 extern const Command kAdmitCommand;
+extern const Command kDoctorCommand;
 extern const Command kExplainCommand;
 extern const Command kFleetCheckCommand;
 extern const Command kFleetExpandCommand;
 extern const Command kNodesCommand;
+extern const Command kPodsCommand;
 extern const Command kPreflightCommand;
 extern const Command kVersionCommand;
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/source.h"
@@ -61,19 +63,71 @@ std::string Largest(const json& node) {
   return fmt::format("{} + {}", largest.value("accelerators", 0), largest.value("endpoints", 0));
 }
 
-Table::Cell State(const json& node) {
+// "seen 41 s ago": when its agent was there last; else what its report's own clock says.
+std::string SeenText(const json& node) {
+  if (node.contains("agentLostSeconds")) {
+    return fmt::format("seen {} ago", AgeText(node.value("agentLostSeconds", std::int64_t{0})));
+  }
+  const std::string observed = node.value("observedTime", "");
+  return observed.empty() ? "" : "last report of " + observed;
+}
+
+// The states of a node, those first that say least is known. `age`: with how long ago; without it
+// equal states have equal texts.
+Table::Cell State(const json& node, bool age) {
+  std::string text;
+  const auto add = [&text](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
   const std::string report = node.value("report", "current");
-  if (report == "none") return {"no report", Tone::kCaution};
-  if (report == "stale") return {"agent lost", Tone::kCaution};
-  if (node.value("settling", false)) return {"settling", Tone::kCaution};
+  if (report == "stale") {
+    const std::string seen = age ? SeenText(node) : "";
+    add("STALE" + (seen.empty() ? seen : " " + seen));
+  }
+  for (const json& state : node.value("states", json::array())) {
+    if (state == "no-report") add("no report");
+    if (state == "settling") add("settling");
+    if (state == "cooling-down") add("cooling down");
+  }
+  if (!node.value("reportError", "").empty()) add("report refused");
+  if (!text.empty()) return {text, Tone::kCaution};
   if (const int waiting = node.value("waiting", 0); waiting > 0) {
     return {fmt::format("{} on the way", waiting), Tone::kPlain};
   }
   return {""};
 }
 
+Table::Cell Misaligned(const json& node) {
+  const int misaligned = node.value("misaligned", 0);
+  return misaligned == 0 ? Table::Cell{"-"}
+                         : Table::Cell{fmt::format("{}", misaligned), Tone::kBad};
+}
+
+// "12 nodes; 1 stale, 2 without a report; free/all per NUMA node, NUMA 0 first".
+std::string Headline(const json& nodes) {
+  std::map<std::string, int> counts;
+  int misaligned = 0;
+  for (const json& node : nodes) {
+    for (const json& state : node.value("states", json::array())) ++counts[state];
+    misaligned += node.value("misaligned", 0);
+  }
+  std::string text = fmt::format("{} node{}", nodes.size(), nodes.size() == 1 ? "" : "s");
+  const std::array<std::pair<const char*, const char*>, 4> words = {
+      {{"no-report", "without a report"},
+       {"stale-report", "stale"},
+       {"settling", "settling"},
+       {"cooling-down", "cooling down"}}};
+  for (const auto& [state, word] : words) {
+    if (counts[state] > 0) text += fmt::format(", {} {}", counts[state], word);
+  }
+  if (misaligned > 0) {
+    text += fmt::format("; {} misaligned container{} (numafit pods --misaligned)", misaligned,
+                        misaligned == 1 ? "" : "s");
+  }
+  return text + "; free/all per NUMA node, NUMA 0 first";
+}
+
 std::string Render(const json& fleet, bool all, const Terminal& terminal) {
-  Table table({"NODE", "POLICY", "ACCELERATORS", "ENDPOINTS", "LARGEST", "PODS", "STATE"});
+  Table table(
+      {"NODE", "POLICY", "ACCELERATORS", "ENDPOINTS", "LARGEST", "PODS", "MISALIGNED", "STATE"});
   // Rows that look the same but for the name and the number of Pods.
   std::map<std::string, std::vector<const json*>> alike;
   std::vector<std::string> order;
@@ -81,9 +135,10 @@ std::string Render(const json& fleet, bool all, const Terminal& terminal) {
   for (const json& node : nodes) {
     const std::string key =
         all ? node.value("name", "")
-            : fmt::format("{}|{}|{}|{}", node.value("topologyManagerPolicy", ""),
+            : fmt::format("{}|{}|{}|{}|{}", node.value("topologyManagerPolicy", ""),
                           Cell(node.value("accelerators", json::array())),
-                          Cell(node.value("endpoints", json::array())), State(node).text);
+                          Cell(node.value("endpoints", json::array())), Misaligned(node).text,
+                          State(node, /*age=*/false).text);
     std::vector<const json*>& group = alike[key];
     if (group.empty()) order.push_back(key);
     group.push_back(&node);
@@ -97,15 +152,15 @@ std::string Render(const json& fleet, bool all, const Terminal& terminal) {
                {Cell(node.value("endpoints", json::array()))},
                {Largest(node)},
                {fmt::format("{}", node.value("pods", 0))},
-               State(node)});
+               Misaligned(node),
+               State(node, /*age=*/true)});
     if (group.size() > 1) {
       table.AddLine(
           Colored(fmt::format("  … {} more like {}", group.size() - 1, node.value("name", "")),
                   Tone::kFaint, terminal));
     }
   }
-  return fmt::format("{} nodes; free/all per NUMA node, NUMA 0 first\n\n{}", nodes.size(),
-                     table.Render(terminal));
+  return fmt::format("{}\n\n{}", Headline(nodes), table.Render(terminal));
 }
 
 int Run(const Arguments& arguments) {
@@ -131,7 +186,12 @@ const Command kNodesCommand = {
     .details =
         "LARGEST is what is free together on the NUMA node with most free accelerators:\n"
         "accelerators + endpoints. 3-4/4 means: three or four, depending on what the kubelet has\n"
-        "picked. STATE tells of Pods that are bound and that the kubelet has not admitted yet.\n\n"
+        "picked. MISALIGNED counts running containers whose accelerators and endpoints share no\n"
+        "NUMA node. STATE says what keeps Pods off, or the picture from being sure: no report; "
+        "STALE\n"
+        "(its agent is lost); settling and cooling down (docs/reasons.md); Pods that are bound "
+        "and\n"
+        "that the kubelet has not admitted yet.\n\n"
         "Examples:\n"
         "  numafit nodes\n"
         "  numafit nodes --fleet test/fleets/mixed.yaml --all\n"

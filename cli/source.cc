@@ -12,6 +12,7 @@
 #include "cache/explain.h"
 #include "cache/fleet.h"
 #include "cache/fleet_file.h"
+#include "cache/pods_json.h"
 
 namespace numafit::cli {
 namespace {
@@ -46,6 +47,15 @@ class LocalSource final : public Source {
                        /*allow_exceptions=*/false);
   }
 
+  absl::StatusOr<bool> Ready() override { return true; }
+
+  absl::StatusOr<json> Pods(const std::string& node, bool misaligned_only) override {
+    const absl::StatusOr<std::string> pods =
+        cache::PodsToJson(fleet_->Snapshot(), {.node = node, .misaligned_only = misaligned_only});
+    if (!pods.ok()) return pods.status();
+    return json::parse(*pods, nullptr, /*allow_exceptions=*/false);
+  }
+
  private:
   const api::ResourceClasses classes_;
   std::unique_ptr<cache::Fleet> fleet_;
@@ -68,6 +78,20 @@ class ServerSource final : public Source {
     return Read(client_.Post(path, api::PodToJson(pod), "application/json"));
   }
   absl::StatusOr<json> Nodes() override { return Read(client_.Get("/v1/nodes")); }
+  absl::StatusOr<bool> Ready() override {
+    const httplib::Result result = client_.Get("/readyz");
+    if (!result) {
+      return absl::UnavailableError(
+          fmt::format("{}: {}", url_, httplib::to_string(result.error())));
+    }
+    return result->status == 200;
+  }
+  absl::StatusOr<json> Pods(const std::string& node, bool misaligned_only) override {
+    httplib::Params params;
+    if (!node.empty()) params.emplace("node", node);
+    if (misaligned_only) params.emplace("misaligned", "true");
+    return Read(client_.Get(httplib::append_query_params("/v1/pods", params)));
+  }
 
  private:
   absl::StatusOr<json> Read(const httplib::Result& result) const {

@@ -22,6 +22,10 @@ class Source {
                                                  bool fold) = 0;
   // cache::NodesToJson.
   virtual absl::StatusOr<nlohmann::json> Nodes() = 0;
+  // Whether the fleet is complete: the extender has read the lists of the API server.
+  virtual absl::StatusOr<bool> Ready() = 0;
+  // cache::PodsToJson. `node`: only that one; empty: all.
+  virtual absl::StatusOr<nlohmann::json> Pods(const std::string& node, bool misaligned_only) = 0;
 };
 
 // --fleet FILE, --server URL, or the built-in fleet.

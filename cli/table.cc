@@ -31,6 +31,16 @@ std::size_t Width(std::string_view text) {
   }));
 }
 
+std::string AgeText(std::int64_t seconds) {
+  constexpr std::int64_t kMinute = 60;
+  constexpr std::int64_t kHour = 60 * kMinute;
+  constexpr std::int64_t kDay = 24 * kHour;
+  if (seconds < 2 * kMinute) return std::to_string(seconds) + " s";
+  if (seconds < 2 * kHour) return std::to_string(seconds / kMinute) + " min";
+  if (seconds < 2 * kDay) return std::to_string(seconds / kHour) + " h";
+  return std::to_string(seconds / kDay) + " d";
+}
+
 std::string Table::Render(const Terminal& terminal) const {
   std::vector<std::size_t> widths;
   for (const std::string& title : header_) widths.push_back(Width(title));

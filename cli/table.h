@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,9 @@ class Table {
   std::vector<std::string> header_;
   std::vector<Row> rows_;
 };
+
+// "41 s", "5 min", "3 h", "2 d": for people. Precondition: not negative.
+[[nodiscard]] std::string AgeText(std::int64_t seconds);
 
 // Columns that a text takes: code points, not bytes.
 [[nodiscard]] std::size_t Width(std::string_view text);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include "cache/demand.h"
 #include "cache/explain.h"
 #include "cache/fleet.h"
+#include "cache/pods_json.h"
 #include "test/paths.h"
 
 namespace numafit {
@@ -59,7 +62,8 @@ const std::string kLab = "--fleet " + test::SourceDir() + "/test/fleets/lab.yaml
 TEST(Cli, HelpHasExamplesForEveryCommand) {
   const Ran help = Execute("--help");
   EXPECT_EQ(help.code, 0);
-  for (const char* command : {"explain", "nodes", "admit", "fleet check", "fleet expand"}) {
+  for (const char* command : {"explain", "nodes", "pods", "doctor", "admit", "fleet check",
+                              "fleet expand", "preflight"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
     const Ran own = Execute(std::string(command) + " --help");
     EXPECT_EQ(own.code, 0) << command;
@@ -91,6 +95,10 @@ TEST(Cli, BadInputIsTwoAndNamesWhatIsWrong) {
   expect("nodes --server x", "--server is \"x\", expected a URL");
   expect("nodes --server http://127.0.0.1:1", "http://127.0.0.1:1: ");
   expect("nodes --server http://x --fleet y", "exclude each other");
+  expect("pods --node x", "node x is not in the fleet");
+  expect("doctor", "needs something to look at: --scheduler-config FILE, --server URL");
+  expect("doctor --scheduler-config no/such.yaml", "no/such.yaml: No such file");
+  expect("doctor --server http://127.0.0.1:1", "could not look at everything: http://127.0.0.1:1");
   expect("explain -f -", "standard input:2", "kind: Pod\nkind: Pod\n");
   expect("explain -f -", "limits.nvidia.com/gpu is -1", PodText(-1, 1));
 }
@@ -182,6 +190,17 @@ class FakeExtender {
     server_.Get("/v1/nodes", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(cache::NodesToJson(fleet_->Snapshot(), classes_), "application/json");
     });
+    server_.Get("/v1/pods", [this](const httplib::Request& request, httplib::Response& response) {
+      const auto pods = cache::PodsToJson(fleet_->Snapshot(),
+                                          {.node = request.get_param_value("node"),
+                                           .misaligned_only = request.has_param("misaligned")});
+      response.status = pods.ok() ? 200 : 404;
+      response.set_content(pods.ok() ? *pods : R"({"error": "there is no such node"})",
+                           "application/json");
+    });
+    server_.Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
+      response.status = ready_ ? 200 : 503;
+    });
     port_ = server_.bind_to_any_port("127.0.0.1");
     thread_ = std::thread([this] { server_.listen_after_bind(); });
   }
@@ -192,10 +211,12 @@ class FakeExtender {
   [[nodiscard]] std::string Option() const {
     return "--server http://127.0.0.1:" + std::to_string(port_);
   }
+  void set_ready(bool ready) { ready_ = ready; }
 
  private:
   api::ResourceClasses classes_;
   std::unique_ptr<cache::Fleet> fleet_;
+  std::atomic<bool> ready_{true};
   httplib::Server server_;
   int port_ = 0;
   std::thread thread_;
@@ -203,17 +224,121 @@ class FakeExtender {
 
 TEST(Cli, AServerAndAFileLookTheSame) {
   const FakeExtender extender;
-  for (const char* command : {"explain -f -", "explain --all -f -", "explain -o json -f -",
-                              "explain --node gpu-a-002 -f -", "nodes", "nodes -o json"}) {
+  for (const char* command :
+       {"explain -f -", "explain --all -f -", "explain -o json -f -",
+        "explain --node gpu-a-002 -f -", "nodes", "nodes -o json", "pods", "pods --all",
+        "pods -o json", "pods --node gpu-a-002", "pods --misaligned"}) {
     const std::string input = PodText(4, 4);
     const Ran local = Execute(command, input);
     const Ran remote = Execute(std::string(command) + " " + extender.Option(), input);
     EXPECT_EQ(local.out, remote.out) << command;
     EXPECT_EQ(local.code, remote.code) << command;
   }
+  EXPECT_THAT(Execute("pods --node x " + extender.Option()).out,
+              HasSubstr("answers 404: there is no such node"));
   const Ran wrong = Execute("explain --node x -f - " + extender.Option(), PodText(1, 1));
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.out, HasSubstr("answers 404: there is no such node"));
+}
+
+// A fleet of one node with policy none, and Pods with the devices of their choice.
+std::string WriteFleet() {
+  const std::string path = (std::filesystem::path(::testing::TempDir()) /
+                            ("numafit_cli_pods_fleet_" + std::to_string(::getpid()) + ".yaml"))
+                               .string();
+  std::ofstream(path) << R"(apiVersion: numafit.io/v1alpha1
+kind: Fleet
+shapes:
+  - name: small
+    kubelet: {version: v1.36.3, topologyManagerPolicy: none}
+    numa:
+      - {id: 0, cpus: 0-7, memory: 64Gi}
+      - {id: 1, cpus: 8-15, memory: 64Gi}
+    devices:
+      - {resource: nvidia.com/gpu, ids: [g0, g1], numa: 0}
+      - {resource: nvidia.com/gpu, ids: [g2, g3], numa: 1}
+      - {resource: device.gpustack.ai/rdma, ids: [e0, e1], numa: 0}
+      - {resource: device.gpustack.ai/rdma, ids: [e2, e3], numa: 1}
+nodes:
+  - {shape: small, name: n0}
+pods:
+  - name: apart
+    node: n0
+    containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1, device.gpustack.ai/rdma: 1}}
+        devices: {nvidia.com/gpu: [g0], device.gpustack.ai/rdma: [e2]}
+  - name: together
+    node: n0
+    containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 1, device.gpustack.ai/rdma: 1}}
+        devices: {nvidia.com/gpu: [g1], device.gpustack.ai/rdma: [e0]}
+  - name: somewhere
+    node: n0
+    containers:
+      - {name: main, resources: {limits: {nvidia.com/gpu: 1, device.gpustack.ai/rdma: 1}}}
+)";
+  return path;
+}
+
+TEST(Cli, PodsSaysWhoHoldsWhatAndWhoIsMisaligned) {
+  const std::string fleet = " --fleet " + WriteFleet();
+  const Ran ran = Execute("pods" + fleet);
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(
+      ran.out,
+      AllOf(StartsWith("1 container is misaligned"), HasSubstr("NUMA 0: 1 gpu; NUMA 1: 1 rdma"),
+            HasSubstr("NUMA 0: 1 gpu + 1 rdma"), HasSubstr("observed"), HasSubstr("may hold ")))
+      << ran.out;
+  const Ran misaligned = Execute("pods --misaligned" + fleet);
+  EXPECT_EQ(misaligned.code, 0);
+  EXPECT_THAT(misaligned.out, AllOf(HasSubstr("default/apart"), Not(HasSubstr("together"))));
+  const auto json =
+      nlohmann::json::parse(Execute("pods --misaligned -o json" + fleet).out, nullptr, false);
+  ASSERT_EQ(json["pods"].size(), 1U);
+  EXPECT_EQ(json["pods"][0]["alignment"], "misaligned");
+  const Ran none = Execute("pods --misaligned " + kLab);
+  EXPECT_EQ(none.code, 1) << "a clean no";
+  EXPECT_THAT(none.out, StartsWith("No container is known to be misaligned"));
+  EXPECT_THAT(Execute("nodes" + fleet).out,
+              AllOf(HasSubstr("MISALIGNED"), HasSubstr("1 node; 1 misaligned container")));
+}
+
+TEST(Cli, DoctorSaysWhatToPutRight) {
+  const std::string config =
+      "--scheduler-config " + test::SourceDir() + "/scheduler-config/trial.yaml";
+  const Ran fine = Execute("doctor " + config);
+  EXPECT_EQ(fine.code, 0);
+  EXPECT_THAT(fine.out, AllOf(StartsWith("Nothing is wrong"), HasSubstr(" checks")));
+  const Ran fleet = Execute("doctor --fleet " + WriteFleet() + " " + config);
+  EXPECT_EQ(fleet.code, 0) << "warnings are no failure";
+  EXPECT_THAT(fleet.out, AllOf(HasSubstr("WARN  1 container on 1 node"), HasSubstr("(policy-none)"),
+                               HasSubstr("on n0"), HasSubstr("-> ")));
+  const std::string path =
+      (std::filesystem::path(::testing::TempDir()) / "numafit_cli_scheduler.yaml").string();
+  std::ofstream(path) << "apiVersion: kubescheduler.config.k8s.io/v1\n"
+                         "kind: KubeSchedulerConfiguration\n";
+  const Ran wrong = Execute("doctor -o json --scheduler-config " + path);
+  EXPECT_EQ(wrong.code, 1);
+  const auto json = nlohmann::json::parse(wrong.out, nullptr, false);
+  EXPECT_EQ(json["FAIL"], 1);
+  EXPECT_EQ(json["WARN"], 1);
+  // What could be looked at is shown all the same.
+  const Ran half = Execute("doctor --server http://127.0.0.1:1 " + config);
+  EXPECT_EQ(half.code, 2);
+  EXPECT_THAT(half.out, AllOf(HasSubstr("checks"), HasSubstr("could not look at everything")));
+}
+
+TEST(Cli, DoctorAsksTheExtender) {
+  FakeExtender extender;
+  const Ran ran = Execute("doctor --all " + extender.Option());
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("the extender is ready"));
+  extender.set_ready(false);
+  const Ran early = Execute("doctor " + extender.Option());
+  EXPECT_EQ(early.code, 1);
+  EXPECT_THAT(early.out, HasSubstr("(extender-not-ready)"));
 }
 
 }  // namespace
