@@ -84,6 +84,7 @@ Table::Cell State(const json& node, bool age) {
   }
   for (const json& state : node.value("states", json::array())) {
     if (state == "no-report") add("no report");
+    if (state == "kubelet-away") add("kubelet away");
     if (state == "settling") add("settling");
     if (state == "cooling-down") add("cooling down");
   }
@@ -110,9 +111,10 @@ std::string Headline(const json& nodes) {
     misaligned += node.value("misaligned", 0);
   }
   std::string text = fmt::format("{} node{}", nodes.size(), nodes.size() == 1 ? "" : "s");
-  const std::array<std::pair<const char*, const char*>, 4> words = {
+  const std::array<std::pair<const char*, const char*>, 5> words = {
       {{"no-report", "without a report"},
        {"stale-report", "stale"},
+       {"kubelet-away", "without their kubelet"},
        {"settling", "settling"},
        {"cooling-down", "cooling down"}}};
   for (const auto& [state, word] : words) {

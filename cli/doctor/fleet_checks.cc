@@ -67,6 +67,7 @@ class FleetChecks {
     }
     CheckReports();
     CheckLostAgents();
+    CheckCountsOnly();
     CheckSources();
     CheckUnknownNuma();
     CheckPolicies();
@@ -144,6 +145,17 @@ class FleetChecks {
         "kubectl -n numafit-system describe pod of the agent there; staleNodes says what "
         "such nodes take meanwhile (docs/configuration.md)",
         lost);
+  }
+
+  void CheckCountsOnly() {
+    const Names counted =
+        NodesWhere(nodes_, [](const json& node) { return Text(node, "report") == "counts"; });
+    if (counted.empty()) return;
+    findings_.Warn("counts-only",
+                   fmt::format("{} known by the counts of a NodeResourceTopology alone: who holds "
+                               "what, endpoints and unhealthy devices are not seen there",
+                               Count(counted.size(), "node")),
+                   "let the agent's DaemonSet reach them (deploy/manifests/agent.yaml)", counted);
   }
 
   static std::string FixOf(const std::string& source) {

@@ -120,6 +120,11 @@ TEST_F(FleetChecksTest, LostAgents) {
   ExpectOne("FAIL agent-lost", "1 node", {"c"});
 }
 
+TEST_F(FleetChecksTest, NodesKnownByCounts) {
+  At(1)["report"] = "counts";
+  ExpectOne("WARN counts-only", "1 node known by the counts", {"b"});
+}
+
 TEST_F(FleetChecksTest, ConfigzIsForbidden) {
   At(0)["sourceErrors"] = {{{"source", "configuration"}, {"error", "configz: 403 Forbidden"}}};
   At(0)["configurationConfirmed"] = false;
