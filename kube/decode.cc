@@ -200,6 +200,7 @@ struct Kind<api::Workload> {
   }
 };
 
+template <>
 struct Kind<api::NodeResourceTopology> {
   static constexpr std::string_view kName = api::kNodeResourceTopologyKind;
   static absl::StatusOr<api::NodeResourceTopology> FromJson(const nlohmann::json& value) {
