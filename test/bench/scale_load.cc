@@ -189,8 +189,10 @@ class ScaleLoad::Impl {
   };
 
   bool AddPod(NodeLoad& node) {
-    PodLoad pod{++serial_, static_cast<int>(random_() % 2), kSizes[random_() % kSizes.size()]};
-    if (node.Free(pod.numa) < pod.devices) return false;
+    PodLoad pod{++serial_, 0, kSizes[random_() % kSizes.size()]};
+    // Where a kubelet puts it.
+    while (pod.numa < 2 && node.Free(pod.numa) < pod.devices) ++pod.numa;
+    if (pod.numa == 2) return false;
     node.pods.push_back(pod);
     return true;
   }
