@@ -94,7 +94,7 @@ class Extender {
                                       "--kubeconfig=" + kubeconfig,
                                       fmt::format("--listen=127.0.0.1:{}", port_),
                                       fmt::format("--read-listen=127.0.0.1:{}", read_port_),
-                                      "--log-level=warn"};
+                                      "--log-level=error"};
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);

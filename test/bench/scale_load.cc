@@ -153,7 +153,7 @@ class ScaleLoad::Impl {
     Routes();
     port_ = server_.bind_to_any_port("127.0.0.1");
     thread_ = std::thread([this] { server_.listen_after_bind(); });
-    server_.wait_until_ready();
+    while (!server_.is_running()) std::this_thread::yield();
   }
   ~Impl() {
     stopping_ = true;
@@ -189,8 +189,10 @@ class ScaleLoad::Impl {
   };
 
   bool AddPod(NodeLoad& node) {
-    PodLoad pod{++serial_, static_cast<int>(random_() % 2), kSizes[random_() % kSizes.size()]};
-    if (node.Free(pod.numa) < pod.devices) return false;
+    PodLoad pod{++serial_, 0, kSizes[random_() % kSizes.size()]};
+    // Where a kubelet puts it.
+    while (pod.numa < 2 && node.Free(pod.numa) < pod.devices) ++pod.numa;
+    if (pod.numa == 2) return false;
     node.pods.push_back(pod);
     return true;
   }

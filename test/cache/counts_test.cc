@@ -160,6 +160,7 @@ TEST_F(Counted, FreeDevicesDecideWhereTheyAre) {
 }
 
 TEST_F(Counted, AReportOutranksThemAsLongAsThereIsOne) {
+  fleet_->UpsertPod(PodFor("x", 2, 0, /*runs=*/true));
   Put(Counts({{4, 4}, {4, 4}}));
   v1alpha1::NodeReportStatus report = test::ReportOf(test::SpecOf(test::kEven));
   const auto topology = test::Make(test::kEven);
@@ -256,8 +257,6 @@ TEST_F(Counted, WhatTheZonesDoNotHaveHasNoTopology) {
   policy::Demand demand = *test::Want(1, 1);
   demand.containers[0].devices["example.com/license"] = 1;
   EXPECT_EQ(JudgeDemand(demand).reason, Reason::kFits);
-  demand.containers[0].devices["example.com/other"] = 1;
-  EXPECT_NE(JudgeDemand(demand).reason, Reason::kFits);
 }
 
 TEST_F(Counted, AlignmentIsGuaranteedOnlyWhereCountsProveIt) {
