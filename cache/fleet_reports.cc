@@ -55,7 +55,11 @@ Fleet::ReportNews FleetImpl::UpsertReport(const std::string& node,
     return news;
   }
   NodeLedger& ledger = Ledger(index);
-  if (ledger.IsOutdated(*read)) return news;
+  if (ledger.IsOutdated(*read)) {
+    news.outdated = fmt::format("status.generation: {}, where {} of the same boot is known",
+                                read->generation, ledger.generation());
+    return news;
+  }
   std::vector<PodEntry*> listed;
   for (const ReportedPod& pod : read->pods) listed.push_back(&EntryFor(pod, index));
   const NodeLedger::Comparison comparison = ledger.Observe(*read, listed);

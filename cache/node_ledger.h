@@ -102,6 +102,8 @@ class NodeLedger {
   [[nodiscard]] bool IsOutdated(const ReportedNode& report) const {
     return report.boot_id == boot_id_ && report.generation < generation_;
   }
+  // Of the last report.
+  [[nodiscard]] std::int32_t generation() const { return generation_; }
 
   // The Pod goes by its flags. `devices`: what it is known to have, of a file.
   void Add(LedgerPod& pod, const std::optional<policy::DeviceHolding>& devices = std::nullopt);
