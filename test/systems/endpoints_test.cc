@@ -141,7 +141,7 @@ TEST(Sriov, FunctionsHaveTheNumaNodeOfTheirPort) {
 
 TEST(Sriov, APoolThatExcludesTopology) {
   constexpr char kPool[] = "mellanox.com/sriov_rdma";
-  const auto host = [] {
+  const auto host = [&] {
     auto made = Host();
     // Functions that sysfs knows.
     for (const auto& [address, numa] : {std::pair{"0000:1a:00.2", 0}, {"0000:3a:00.2", 1}}) {
@@ -261,7 +261,7 @@ TEST(SharedPools, AThousandTokensAreOneRow) {
 
 TEST(Slots, StandForEveryAdapterOfTheHost) {
   constexpr char kHca[] = "rdma.io/hca";
-  const auto host = [] {
+  const auto host = [&] {
     auto made = Host();
     made->Serve(kHca, Slots(100, "rdma-"));
     return made;
@@ -287,7 +287,7 @@ TEST(Slots, StandForEveryAdapterOfTheHost) {
 
 TEST(Slots, OnAHostWithAdaptersOnOneSocket) {
   constexpr char kHca[] = "rdma.io/hca";
-  const auto host = [] {
+  const auto host = [&] {
     auto made = std::make_unique<SystemNode>();
     made->Serve(kGpu, {{Gpu(0), {0}}, {Gpu(1), {1}}});
     made->host().AddRdmaDevice("mlx5_0", "pci0000:80/0000:81:00.0", 1);
