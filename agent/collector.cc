@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "agent/device_groups.h"
 #include "agent/kubelet/configuration.h"
 #include "agent/machine/numa.h"
 #include "agent/machine/rdma.h"
@@ -22,6 +23,7 @@ constexpr char kConfiguration[] = "configuration";
 constexpr char kMachine[] = "machine";
 constexpr char kRdmaDevices[] = "rdma-devices";
 constexpr char kEndpointMap[] = "endpoint-map";
+constexpr char kSharedPools[] = "shared-pools";
 constexpr char kPodLogs[] = "pod-logs";
 
 constexpr char kCheckpointFile[] = "/device-plugins/kubelet_internal_checkpoint";
@@ -89,6 +91,28 @@ void Collector::ReadHost() {
       EndpointMap(config_.endpoint_map, seen_.rdma_devices, seen_.pci_numa_nodes).Unmatched();
   Note(kEndpointMap,
        unmatched.empty() ? absl::OkStatus() : absl::FailedPreconditionError(unmatched));
+  rules_ = config_.endpoint_map;
+  if (!config_.shared_pool_files.empty()) ReadSharedPools();
+}
+
+// A file that cannot be read keeps its last good pools.
+void Collector::ReadSharedPools() {
+  absl::Status status;
+  for (const std::string& file : config_.shared_pool_files) {
+    const absl::StatusOr<std::string> text = HostFiles().Read(file);
+    absl::StatusOr<std::vector<SharedPool>> pools =
+        text.ok() ? ParseSharedPools(*text, file)
+                  : absl::StatusOr<std::vector<SharedPool>>(text.status());
+    if (pools.ok()) {
+      pools_[file] = *std::move(pools);
+    } else {
+      status.Update(pools.status());
+    }
+    for (const SharedPool& pool : pools_[file]) {
+      rules_.push_back(RuleOf(pool, seen_.rdma_devices, sys_));
+    }
+  }
+  Note(kSharedPools, status);
 }
 
 absl::StatusOr<v1alpha1::Kubelet> Collector::ConfigurationFromFiles() const {
@@ -202,7 +226,7 @@ v1alpha1::NodeReportStatus Collector::Report() {
     if (name != kConfiguration || !version_.empty() || version_error_.empty()) continue;
     seen_.sources.back().set_error("the kubelet's version, from its Node: " + version_error_);
   }
-  v1alpha1::NodeReportStatus report = Assemble(seen_, classes_, config_.endpoint_map);
+  v1alpha1::NodeReportStatus report = Assemble(seen_, classes_, rules_);
   if (!version_.empty()) report.mutable_kubelet()->set_version(version_);
   if (kubelet_away_) report.mutable_kubelet()->set_away(true);
   return report;
@@ -213,6 +237,13 @@ v1alpha1::NodeReportStatus Collector::Collect() {
   ReadConfiguration();
   ReadVersion();
   return CollectPods();
+}
+
+void Collector::Restore(const v1alpha1::NodeReportStatus& last) {
+  if (seen_.boot_id.empty() || last.boot_id() != seen_.boot_id) return;
+  memory_.Restore(last, [this](const std::string& resource, const std::string& id) {
+    return EndpointOf(classes_, resource, id);
+  });
 }
 
 v1alpha1::NodeReportStatus Collector::CollectPods() {

@@ -16,6 +16,7 @@
 #include "agent/device_memory.h"
 #include "agent/host_files.h"
 #include "agent/kubelet/pod_resources.h"
+#include "agent/shared_pools.h"
 
 namespace numafit::agent {
 
@@ -41,6 +42,10 @@ class Collector {
   // without its UID rather than missed; its file's change brings the next look.
   v1alpha1::NodeReportStatus Collect();
 
+  // What this agent's predecessor reported last: devices that have gone since then are remembered
+  // as if it had seen them go. No-op for a report of another boot.
+  void Restore(const v1alpha1::NodeReportStatus& last);
+
   // What changes with Pods only: state files and PodResources. The rest is from the last Collect.
   v1alpha1::NodeReportStatus CollectPods();
 
@@ -59,6 +64,7 @@ class Collector {
  private:
   v1alpha1::NodeReportStatus Report();
   void ReadHost();
+  void ReadSharedPools();
   void ReadConfiguration();
   void ReadVersion();
   absl::StatusOr<v1alpha1::Kubelet> ConfigurationFromFiles() const;
@@ -78,6 +84,8 @@ class Collector {
   PodResourcesClient client_;
   DeviceMemory memory_;
   Observations seen_;
+  std::map<std::string, std::vector<SharedPool>> pools_;  // by file, each as last read
+  std::vector<EndpointRule> rules_;                       // the configuration's, then the pools'
   bool list_ok_ = false;
   bool kubelet_away_ = false;
   const AskVersion ask_version_;

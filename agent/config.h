@@ -33,6 +33,12 @@ struct AgentConfig {
 
   std::vector<api::ResourceClasses::Rule> resource_classes;
   std::vector<EndpointRule> endpoint_map;
+  // Configuration files of k8s-rdma-shared-dev-plugin (its ConfigMap, mounted), as this process
+  // sees them: not below `root`.
+  std::vector<std::string> shared_pool_files;
+
+  // Where /healthz and /readyz are served, "HOST:PORT", ":PORT" or "[V6]:PORT"; empty: nowhere.
+  std::string health_address;
 
   // After a change on disk this long is waited for further ones.
   std::chrono::milliseconds settle{100};

@@ -93,8 +93,9 @@ absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name
   absl::Status status;
   const TreeReader root(documents->front(), file_name, status);
   root.AllowOnly({"apiVersion", "kind", "nodeName", "kubeconfig", "paths", "kubelet",
-                  "resourceClasses", "endpointMap", "settleMilliseconds", "minIntervalMilliseconds",
-                  "podsPollMilliseconds", "fullPollMilliseconds"});
+                  "resourceClasses", "endpointMap", "sharedPoolFiles", "healthAddress",
+                  "settleMilliseconds", "minIntervalMilliseconds", "podsPollMilliseconds",
+                  "fullPollMilliseconds"});
   ExpectText(root["apiVersion"], "numafit.io/v1alpha1");
   ExpectText(root["kind"], "AgentConfiguration");
   config->node_name = root["nodeName"].Text(config->node_name);
@@ -103,6 +104,10 @@ absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name
   ReadKubelet(root["kubelet"], config);
   ReadResourceClasses(root["resourceClasses"], config);
   ReadEndpointMap(root["endpointMap"], config);
+  if (root["sharedPoolFiles"].IsPresent()) {
+    config->shared_pool_files = root["sharedPoolFiles"].Texts();
+  }
+  config->health_address = root["healthAddress"].Text(config->health_address);
   config->settle = ReadMillis(root["settleMilliseconds"], 0, config->settle);
   config->min_interval = ReadMillis(root["minIntervalMilliseconds"], 50, config->min_interval);
   config->pods_poll = ReadMillis(root["podsPollMilliseconds"], 50, config->pods_poll);

@@ -15,14 +15,17 @@ struct GroupKey {
   auto operator<=>(const GroupKey&) const = default;
 };
 
+std::string EndpointOfKind(api::ResourceKind kind, const std::string& resource,
+                           const std::string& id) {
+  if (kind == api::ResourceKind::kEndpointVirtual) return resource;
+  if (kind != api::ResourceKind::kAccelerator && !api::IsEndpoint(kind)) return {};
+  return std::string(api::EndpointKey(id));
+}
+
 GroupKey KeyOf(const std::string& resource, const std::string& id, const Device& device,
                api::ResourceKind kind, const EndpointMap& endpoints) {
   GroupKey key;
-  if (kind == api::ResourceKind::kEndpointVirtual) {
-    key.endpoint = resource;
-  } else if (kind == api::ResourceKind::kAccelerator || api::IsEndpoint(kind)) {
-    key.endpoint = std::string(api::EndpointKey(id));
-  }
+  key.endpoint = EndpointOfKind(kind, resource, id);
   key.numa_nodes = device.topology.numa_nodes;
   key.no_topology = !device.topology.published;
   key.unhealthy = !device.healthy;
@@ -42,6 +45,11 @@ void Write(const GroupKey& key, int count, v1alpha1::DeviceGroup* group) {
 }
 
 }  // namespace
+
+std::string EndpointOf(const api::ResourceClasses& classes, const std::string& resource,
+                       const std::string& id) {
+  return EndpointOfKind(classes.Classify(resource), resource, id);
+}
 
 DeviceGroups::DeviceGroups(const DeviceTable& table, const api::ResourceClasses& classes,
                            const EndpointMap& endpoints, v1alpha1::NodeReportStatus* report) {

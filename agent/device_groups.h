@@ -12,6 +12,10 @@
 
 namespace numafit::agent {
 
+// What a device is a token of, as a DeviceGroup names it.
+[[nodiscard]] std::string EndpointOf(const api::ResourceClasses& classes,
+                                     const std::string& resource, const std::string& id);
+
 // Which group of its resource a device is in.
 class DeviceGroups {
  public:

@@ -6,6 +6,9 @@
 namespace numafit::agent {
 namespace {
 
+// Ids of devices that a former agent has lost; no plugin counts that far.
+constexpr int kFirstLost = 990'000'000;
+
 const Device* Find(const DeviceTable& table, const std::string& resource, const std::string& id) {
   const auto devices = table.find(resource);
   if (devices == table.end()) return nullptr;
@@ -95,6 +98,79 @@ void DeviceMemory::KeepAbsent(const News& news, const DeviceTable& now, DeviceTa
   }
 }
 
+void DeviceMemory::Restore(const v1alpha1::NodeReportStatus& last, EndpointOf endpoint_of) {
+  endpoint_of_ = std::move(endpoint_of);
+  restored_.clear();
+  for (const v1alpha1::Resource& resource : last.resources()) {
+    std::vector<Lost>& groups = restored_[resource.name()];
+    for (const v1alpha1::DeviceGroup& group : resource.groups()) {
+      const DeviceTopology topology{!group.no_topology(),
+                                    {group.numa_nodes().begin(), group.numa_nodes().end()}};
+      groups.push_back({group.endpoint(), topology, group.count(), !group.unhealthy()});
+    }
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const Lost& a, const Lost& b) { return a.healthy < b.healthy; });
+  }
+}
+
+// What a former agent knew and is not in `next`.
+void DeviceMemory::AddLost(const News& news, DeviceTable* next) {
+  for (auto& [resource, groups] : std::exchange(restored_, {})) {
+    const auto present = next->find(resource);
+    // The kubelet has dropped it meanwhile.
+    if (present == next->end() && news.checkpoint_is_current) continue;
+    std::size_t known = 0;
+    for (const Lost& group : groups) known += static_cast<std::size_t>(group.count);
+    std::map<std::string, Device>& devices = (*next)[resource];
+    for (const auto& [id, device] : devices) {
+      const std::string endpoint = endpoint_of_(resource, id);
+      // Those that were healthy first: what is there now most likely was so.
+      for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+        if (group->count == 0 || group->endpoint != endpoint ||
+            group->topology != device.topology) {
+          continue;
+        }
+        --group->count;
+        break;
+      }
+    }
+    int number = 0;
+    for (const Lost& group : groups) {
+      for (int i = 0; i < group.count && devices.size() < known; ++i) {
+        // Nothing but the part before "::" means anything (api::EndpointKey).
+        const std::string id = group.endpoint + "::" + std::to_string(kFirstLost + number++);
+        devices[id] = Device{group.topology, false};
+        lost_[resource][id] = group.endpoint;
+        last_gone_[resource].push_back(id);
+      }
+    }
+    std::size_t& most = most_healthy_[resource];
+    most = std::max(most, devices.size());
+  }
+}
+
+// Devices that have come where a former agent had lost one.
+void DeviceMemory::ForgetFound(const DeviceTable& now) {
+  for (auto& [resource, lost] : lost_) {
+    const auto devices = now.find(resource);
+    if (devices == now.end()) continue;
+    std::map<std::string, Device>& before = table_[resource];
+    for (const auto& [id, device] : devices->second) {
+      if (lost.empty()) break;
+      if (before.count(id) != 0) continue;
+      const std::string endpoint = endpoint_of_(resource, id);
+      const auto found = std::find_if(lost.begin(), lost.end(), [&](const auto& entry) {
+        const auto known = before.find(entry.first);
+        return entry.second == endpoint && known != before.end() &&
+               known->second.topology == device.topology;
+      });
+      if (found == lost.end()) continue;
+      before.erase(found->first);
+      lost.erase(found);
+    }
+  }
+}
+
 void DeviceMemory::Observe(const News& news) {
   DeviceTable now;
   if (news.allocatable != nullptr) {
@@ -112,8 +188,10 @@ void DeviceMemory::Observe(const News& news) {
       now[resource][id] = Device{known != nullptr ? known->topology : topology, healthy};
     }
   }
+  ForgetFound(now);
   DeviceTable next = now;
   KeepAbsent(news, now, &next);
+  if (news.allocatable != nullptr && !restored_.empty()) AddLost(news, &next);
   for (const auto& [resource, devices] : next) {
     std::size_t& most = most_healthy_[resource];
     most = std::max(most, CountHealthy(devices));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "agent/kubelet/device_checkpoint.h"
 #include "agent/kubelet/pod_resources.h"
+#include "api/node_report.pb.h"
 
 namespace numafit::agent {
 
@@ -51,6 +53,15 @@ class DeviceMemory {
   // While PodResources cannot be read nothing is forgotten.
   void Observe(const News& news);
 
+  // What a device is a token of, as the groups of reports name it.
+  using EndpointOf = std::function<std::string(const std::string& resource, const std::string& id)>;
+  // What a former agent has reported since the machine was booted. With the next list those of its
+  // devices that are not there any more count as gone, with the NUMA nodes that they had, no more
+  // of them than make up the number that it knew, the unhealthy first. A report names endpoints and
+  // numbers, not ids, so these devices get made-up ids; each is forgotten when a device of the same
+  // endpoint and NUMA nodes comes.
+  void Restore(const v1alpha1::NodeReportStatus& last, EndpointOf endpoint_of);
+
   [[nodiscard]] const DeviceTable& table() const { return table_; }
 
  private:
@@ -60,10 +71,24 @@ class DeviceMemory {
   };
 
   void KeepAbsent(const News& news, const DeviceTable& now, DeviceTable* next);
+  void AddLost(const News& news, DeviceTable* next);
+  void ForgetFound(const DeviceTable& now);
 
   DeviceTable table_;
   std::map<std::string, std::size_t> most_healthy_;            // by resource
   std::map<std::string, std::vector<std::string>> last_gone_;  // unhealthy ids, newest last
+
+  // Of Restore.
+  struct Lost {
+    std::string endpoint;
+    DeviceTopology topology;
+    int count = 0;
+    bool healthy = false;
+  };
+  EndpointOf endpoint_of_;
+  std::map<std::string, std::vector<Lost>> restored_;  // by resource; empty once it is used
+  std::map<std::string, std::map<std::string, std::string>>
+      lost_;  // resource, made-up id: endpoint
 };
 
 }  // namespace numafit::agent

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +18,8 @@
 #include "agent/api_server_sink.h"
 #include "agent/collector.h"
 #include "agent/config.h"
+#include "agent/health.h"
+#include "agent/health_server.h"
 #include "agent/publisher.h"
 #include "agent/report_loop.h"
 #include "agent/report_sink.h"
@@ -48,6 +51,7 @@ int PrintOnce(const AgentConfig& config) {
   Collector collector(config, [] { return absl::Now(); });
   numafit::v1alpha1::NodeReportStatus report = collector.Collect();
   report.set_agent_version(NUMAFIT_VERSION);
+  report.set_node_name(NodeName(config));
   report.set_observed_time(
       absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()));
   const absl::StatusOr<std::string> text = numafit::agent::ReportYaml(NodeName(config), report);
@@ -82,7 +86,17 @@ int Follow(const AgentConfig& config, numafit::agent::ReportSink& sink,
   numafit::agent::Publisher publisher(
       sink, NodeName(config), [] { return absl::Now(); }, SayResult,
       static_cast<std::uint32_t>(::getpid()));
-  numafit::agent::RunReports(config, collector, publisher, stop_fd);
+  // A call to the kubelet or to the API server may take seconds, several of them one after another.
+  constexpr std::chrono::seconds kSlowCalls{60};
+  numafit::agent::Health health(2 * config.full_poll + kSlowCalls,
+                                std::chrono::steady_clock::now());
+  std::unique_ptr<numafit::agent::HealthServer> server;
+  if (!config.health_address.empty()) {
+    auto started = numafit::agent::HealthServer::Start(config.health_address, health);
+    if (!started.ok()) return Fail(std::string(started.status().message()));
+    server = *std::move(started);
+  }
+  numafit::agent::RunReports(config, collector, publisher, stop_fd, &health);
   ::close(stop_fd);
   return 0;
 }
@@ -121,7 +135,9 @@ int Run(const std::vector<std::string>& words) {
   if (!line->print) return PublishToApiServer(line->config);
   if (!line->watch) return PrintOnce(line->config);
   numafit::agent::PrintSink sink;
-  return Follow(line->config, sink, nullptr);
+  AgentConfig config = line->config;
+  config.health_address.clear();
+  return Follow(config, sink, nullptr);
 }
 
 }  // namespace

@@ -37,11 +37,17 @@ absl::Status Publisher::Attempt() {
     const absl::StatusOr<std::int32_t> last = sink_.LastGeneration(node_);
     if (!last.ok()) return last.status();
     generation_ = *last;
+    const std::shared_ptr<const v1alpha1::NodeReportStatus> former = sink_.TakeLast();
+    if (Refresh refresh = std::exchange(refresh_, nullptr); refresh && former != nullptr) {
+      waiting_ = refresh(*former);
+      waiting_fingerprint_ = Fingerprint(*waiting_);
+    }
   }
   const std::int32_t next =
       *generation_ < std::numeric_limits<std::int32_t>::max() && *generation_ > 0 ? *generation_ + 1
                                                                                   : 1;
   waiting_->set_generation(next);
+  waiting_->set_node_name(node_);
   waiting_->set_observed_time(absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", now_(), absl::UTCTimeZone()));
   absl::Status status = sink_.Publish(node_, *waiting_);
   // A lost answer may hide that it arrived: the number is used up either way. Somebody else's

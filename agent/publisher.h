@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "agent/report_sink.h"
@@ -23,6 +24,11 @@ class Publisher {
   Publisher(ReportSink& sink, std::string node, std::function<absl::Time()> now,
             std::function<void(const absl::Status&)> on_result, std::uint32_t seed);
 
+  // `refresh` is told the report that a former agent left behind, once and before the first one is
+  // published; what it answers is published instead of what waits.
+  using Refresh = std::function<v1alpha1::NodeReportStatus(const v1alpha1::NodeReportStatus& last)>;
+  void OnLast(Refresh refresh) { refresh_ = std::move(refresh); }
+
   // The newest report. Replaces one that has not been published yet.
   void Offer(v1alpha1::NodeReportStatus report);
 
@@ -39,6 +45,7 @@ class Publisher {
   const std::string node_;
   const std::function<absl::Time()> now_;
   const std::function<void(const absl::Status&)> on_result_;
+  Refresh refresh_;
   kube::Backoff backoff_;
   std::optional<std::int32_t> generation_;  // of the last report that arrived
   std::string published_;                   // its fingerprint

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "agent/folder_watch.h"
 #include "agent/pacer.h"
@@ -39,24 +40,32 @@ void TakeEvents(FolderWatch& watch, Pacer& pacer) {
   }
 }
 
+v1alpha1::NodeReportStatus WithVersion(v1alpha1::NodeReportStatus report) {
+  report.set_agent_version(std::string(kVersion));
+  return report;
+}
+
 void Look(Pacer::Look look, Collector& collector, Publisher& publisher, Pacer& pacer) {
   if (look == Pacer::Look::kPodsChanged) {
     if (collector.PodsChanged()) pacer.OnChange(Clock::now());
     return;
   }
-  v1alpha1::NodeReportStatus report =
-      look == Pacer::Look::kEverything ? collector.Collect() : collector.CollectPods();
-  report.set_agent_version(std::string(kVersion));
-  publisher.Offer(std::move(report));
+  publisher.Offer(WithVersion(look == Pacer::Look::kEverything ? collector.Collect()
+                                                               : collector.CollectPods()));
 }
 
 }  // namespace
 
-void RunReports(const AgentConfig& config, Collector& collector, Publisher& publisher,
-                int stop_fd) {
+void RunReports(const AgentConfig& config, Collector& collector, Publisher& publisher, int stop_fd,
+                Health* health) {
   FolderWatch watch(collector.WatchedFolders());
   Pacer pacer({config.settle, config.min_interval, config.pods_poll, config.full_poll},
               Clock::now());
+  publisher.OnLast([&collector](const v1alpha1::NodeReportStatus& last) {
+    collector.Restore(last);
+    return WithVersion(collector.CollectPods());
+  });
+  bool looked = false;
   for (;;) {
     std::array<pollfd, 3> fds = {
         {{stop_fd, POLLIN, 0}, {watch.fd(), POLLIN, 0}, {collector.kubelet_ended_fd(), POLLIN, 0}}};
@@ -72,8 +81,13 @@ void RunReports(const AgentConfig& config, Collector& collector, Publisher& publ
       if (look == Pacer::Look::kEverything) watch.Rearm();
       Look(look, collector, publisher, pacer);
       pacer.Done(look, Clock::now());
+      if (look != Pacer::Look::kPodsChanged) looked = true;
+      if (health != nullptr && look != Pacer::Look::kPodsChanged) health->Looked(Clock::now());
     }
     publisher.Publish(Clock::now());
+    if (health != nullptr && looked) {
+      health->Published(publisher.NextAttempt().has_value(), Clock::now());
+    }
   }
 }
 

@@ -19,6 +19,10 @@ class ReportSink {
   // answers, before the first Publish, so that generations go on where a former agent ended.
   virtual absl::StatusOr<std::int32_t> LastGeneration(const std::string& node) = 0;
 
+  // The report whose generation LastGeneration has told, where it can be worked with; null: there
+  // is none, or it was taken already.
+  virtual std::shared_ptr<const v1alpha1::NodeReportStatus> TakeLast() { return nullptr; }
+
   // Makes `report` the node's only report, whether or not there was one. On an error it is called
   // again after a while, with the report that is current then. Aborted: a report of a generation
   // that is not older is there; LastGeneration is asked again first.

@@ -161,6 +161,13 @@ absl::StatusOr<ObjectMeta> ReadHead(const json& object) {
   return ObjectMetaFromJsonValue(object);
 }
 
+// An older agent does not say where it is.
+absl::Status CheckName(const std::string& name, const v1alpha1::NodeReportStatus& status) {
+  if (status.node_name().empty() || status.node_name() == name) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "status.nodeName: \"{:.253}\" in the report of node \"{}\"", status.node_name(), name));
+}
+
 // Writing.
 
 json WriteMessage(const Message& message);
@@ -245,6 +252,7 @@ absl::StatusOr<NodeReport> ReadNodeReport(const json& value) {
   NodeReport report{.metadata = *std::move(metadata), .status = nullptr, .problem = {}};
   auto status = ReadStatus(value);
   report.problem = status.ok() ? CheckNodeReport(**status) : status.status();
+  if (report.problem.ok()) report.problem = CheckName(report.metadata.name, **status);
   if (report.problem.ok()) report.status = *std::move(status);
   return report;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -30,6 +31,10 @@ inline constexpr char kNodeReportKind[] = "NodeReport";
 // accelerators and 8 endpoints with 64 tokens each needs a few KiB.
 inline constexpr std::size_t kMaxNodeReportBytes = std::size_t{1} << 20;
 
+// Most devices of a report, all resources together: each costs whoever reads it some bytes. A host
+// of 16 accelerators has about 12,000 tokens when every family of every plugin is served.
+inline constexpr std::int64_t kMaxReportedDevices = 65'536;
+
 // A plain value; copies share the status, which nobody changes once it is here.
 struct NodeReport {
   ObjectMeta metadata;  // the name is the node's; the object is cluster-scoped
@@ -46,8 +51,9 @@ absl::StatusOr<NodeReport> NodeReportFromJson(std::string_view text);
 // The same from a parsed document, without the bound on its length.
 absl::StatusOr<NodeReport> NodeReportFromJsonValue(const nlohmann::json& value);
 
-// For watches, where one bad object must not hide the others: read and checked; what is wrong goes
-// into `problem`. InvalidArgument only when not even the metadata can be read.
+// For watches, where one bad object must not hide the others: read and checked, also whether it is
+// the report of the node that it is named after; what is wrong goes into `problem`. InvalidArgument
+// only when not even the metadata can be read.
 absl::StatusOr<NodeReport> ReadNodeReport(const nlohmann::json& value);
 
 // The object with apiVersion and kind; `problem` is not written. Equal reports give equal text.
@@ -66,7 +72,9 @@ std::string NodeReportStatusToJson(const v1alpha1::NodeReportStatus& status);
 //   * devices held of a resource or a group that is not listed, more of a group than it has, more
 //   by
 //     a container than by its Pod;
-//   * a group that has NUMA nodes and says that it has no topology.
+//   * a group that has NUMA nodes and says that it has no topology;
+//   * a text that is not UTF-8;
+//   * more than kMaxReportedDevices devices.
 // Cost: linear in the report.
 absl::Status CheckNodeReport(const v1alpha1::NodeReportStatus& status);
 

@@ -88,6 +88,26 @@ std::string_view NameOf(TextForm form) {
   return "a text";
 }
 
+// A report is JSON and protobuf, and neither has any other text.
+bool IsUtf8(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto first = static_cast<unsigned char>(text[at]);
+    const std::size_t length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (first >= 0x80 && (first < 0xc2 || first > 0xf4)) return false;
+    if (at + length > text.size()) return false;
+    for (std::size_t i = 1; i < length; ++i) {
+      const auto next = static_cast<unsigned char>(text[at + i]);
+      // Overlong forms, surrogates, and what is beyond U+10FFFF.
+      const unsigned low = i > 1 ? 0x80 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+      const unsigned high = i > 1 ? 0xbf : first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+      if (next < low || next > high) return false;
+    }
+    at += length;
+  }
+  return true;
+}
+
 // Every field against its row of the table. Paths are made only for what is wrong.
 class BoundsCheck {
  public:
@@ -124,6 +144,10 @@ class BoundsCheck {
   bool CheckEntry(const Message& entry, const FieldBounds& bounds) {
     const auto& type = *entry.GetDescriptor();
     const std::string key = entry.GetReflection()->GetString(entry, type.map_key());
+    if (!IsUtf8(key)) {
+      Fail("a key that is not UTF-8");
+      return false;
+    }
     if (key.size() > 253) {
       Fail(fmt::format("a key of {} bytes, more than 253", key.size()));
       return false;
@@ -150,6 +174,7 @@ class BoundsCheck {
     const std::string& text =
         list ? reflection.GetRepeatedStringReference(message, &field, index, &scratch)
              : reflection.GetStringReference(message, &field, &scratch);
+    if (!IsUtf8(text)) return Fail("not UTF-8");
     if (text.size() > static_cast<std::size_t>(bounds.max_length)) {
       return Fail(fmt::format("{} bytes, more than {}", text.size(), bounds.max_length));
     }
@@ -220,6 +245,7 @@ absl::Status CheckNumaIds(const NodeReportStatus& status) {
 
 absl::Status CheckGroups(const NodeReportStatus& status) {
   Unique<std::string> names;
+  std::int64_t devices = 0;
   for (int i = 0; i < status.resources_size(); ++i) {
     const auto& resource = status.resources(i);
     const std::string path = fmt::format(".resources[{}]", i);
@@ -227,6 +253,12 @@ absl::Status CheckGroups(const NodeReportStatus& status) {
         names.Add(resource.name(), path + ".name", fmt::format("\"{}\"", resource.name()));
     if (!added.ok()) return added;
     for (int g = 0; g < resource.groups_size(); ++g) {
+      devices += resource.groups(g).count();
+      if (devices > kMaxReportedDevices) {
+        return Wrong(fmt::format("{}.groups[{}].count", path, g),
+                     fmt::format("{} devices with this {}, more than {}", devices,
+                                 resource.groups(g).count(), kMaxReportedDevices));
+      }
       if (resource.groups(g).no_topology() && resource.groups(g).numa_nodes_size() > 0) {
         return Wrong(fmt::format("{}.groups[{}].noTopology", path, g),
                      "true beside numaNodes, which are topology");

@@ -124,10 +124,11 @@ class Fleet {
 
   // --- from the API server's watch of NodeReports; only for a Fleet made by FromReports ---
   struct ReportNews {
-    // False: it is older than the last one, or `error` says what is wrong with it. The state is
-    // what it was.
+    // False: it is older than the last one (`outdated` says so with numbers), or `error` says what
+    // is wrong with it. The state is what it was.
     bool applied = false;
     std::string error;
+    std::string outdated;
     // Pods listed for the first time: with devices that had been foretold, and with others.
     int confirmed = 0;
     struct Difference {

@@ -58,7 +58,11 @@ Fleet::ReportNews FleetImpl::UpsertReport(const std::string& node,
     return news;
   }
   NodeLedger& ledger = Ledger(index);
-  if (ledger.IsOutdated(*read)) return news;
+  if (ledger.IsOutdated(*read)) {
+    news.outdated = fmt::format("status.generation: {}, where {} of the same boot is known",
+                                read->generation, ledger.generation());
+    return news;
+  }
   CompareClocks(read->facts, ledger.IsNext(*read), Node(index));
   Node(index).facts = std::make_shared<const ReportFacts>(std::move(read->facts));
   Node(index).report_error.clear();

@@ -119,6 +119,8 @@ class NodeLedger {
     return has_report_ && report.boot_id == boot_id_ &&
            report.generation == std::int64_t{generation_} + 1;
   }
+  // Of the last report.
+  [[nodiscard]] std::int32_t generation() const { return generation_; }
 
   // The Pod goes by its flags. `devices`: what it is known to have, of a file.
   void Add(LedgerPod& pod, const std::optional<policy::DeviceHolding>& devices = std::nullopt);

@@ -8,6 +8,8 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -24,7 +26,7 @@ namespace {
 using v1alpha1::NodeReportStatus;
 
 constexpr int kMaxNumaNodes = 64;
-constexpr int kMaxDevicesOfGroup = 4096;
+constexpr int kMaxDevicesOfGroup = 65'536;
 
 absl::Status Wrong(std::string_view field, std::string_view value, std::string_view expected) {
   return absl::InvalidArgumentError(
@@ -195,6 +197,7 @@ NodeReportStatus Nameless(const NodeReportStatus& report) {
     const auto key = [](const v1alpha1::DeviceGroup* group) {
       return std::make_tuple(
           std::vector<int>(group->numa_nodes().begin(), group->numa_nodes().end()),
+          std::vector<int>(group->actual_numa_nodes().begin(), group->actual_numa_nodes().end()),
           group->no_topology(), group->unhealthy(), group->count());
     };
     std::stable_sort(groups.begin(), groups.end(),
@@ -207,7 +210,6 @@ NodeReportStatus Nameless(const NodeReportStatus& report) {
       v1alpha1::DeviceGroup* copy = out->add_groups();
       *copy = *group;
       copy->set_endpoint(fmt::format("e{}", number));
-      copy->clear_actual_numa_nodes();
     }
   }
   return bare;
@@ -228,6 +230,8 @@ policy::DeviceSpec DeviceOf(const v1alpha1::DeviceGroup& group, int number) {
   device.id = fmt::format("{}#{}", group.endpoint(), number);
   if (!group.no_topology()) {
     device.numa.emplace(group.numa_nodes().begin(), group.numa_nodes().end());
+  } else {
+    device.actual_numa.assign(group.actual_numa_nodes().begin(), group.actual_numa_nodes().end());
   }
   device.endpoint = group.endpoint();
   device.healthy = !group.unhealthy();
@@ -255,6 +259,25 @@ absl::StatusOr<policy::TopologySpec> SpecOf(const NodeReportStatus& bare) {
     }
   }
   return spec;
+}
+
+// GPUStack's shares of cards: so many tokens are so many cards, or its plugin refuses. NVIDIA's
+// replicas have the same resource name and may be of one card; theirs are the ids without a ':'
+// ("GPU-1f…" beside "h100-80gb-hbm3:GPU-1f…").
+std::set<std::string> CardPerToken(const NodeReportStatus& report,
+                                   const api::ResourceClasses& classes) {
+  std::set<std::string> names;
+  for (const v1alpha1::Resource& resource : report.resources()) {
+    if (!resource.name().ends_with(".shared") || resource.groups().empty() ||
+        classes.Classify(resource.name()) != api::ResourceKind::kAccelerator) {
+      continue;
+    }
+    const bool all = std::all_of(resource.groups().begin(), resource.groups().end(), [](auto& g) {
+      return std::count(g.endpoint().begin(), g.endpoint().end(), ':') == 1;
+    });
+    if (all) names.insert(resource.name());
+  }
+  return names;
 }
 
 // From a group of the report to the class of its devices.
@@ -305,7 +328,8 @@ class Classes {
     const auto& devices = topology_.spec().devices;
     const auto found = devices.find(topology_.pools()[static_cast<std::size_t>(pool)].resource);
     for (const policy::DeviceSpec& device : found->second) {
-      if (device.numa == like.numa && device.healthy == like.healthy) {
+      if (device.numa == like.numa && device.actual_numa == like.actual_numa &&
+          device.healthy == like.healthy) {
         return topology_.FindDevice(pool, device.id).class_index;
       }
     }
@@ -440,12 +464,15 @@ absl::Status ReadBooks(const NodeReportStatus& report, ReportedNode& node) {
 absl::StatusOr<std::shared_ptr<const policy::Topology>> ReportReader::TopologyOf(
     const NodeReportStatus& report) {
   const NodeReportStatus bare = Nameless(report);
+  const std::set<std::string> card_per_token = CardPerToken(report, classes_);
   std::string key = Deterministic(bare);
+  for (const std::string& name : card_per_token) key += "\n" + name;
   if (const auto found = topologies_.find(key); found != topologies_.end()) {
     if (std::shared_ptr<const policy::Topology> known = found->second.lock()) return known;
   }
   absl::StatusOr<policy::TopologySpec> spec = SpecOf(bare);
   if (!spec.ok()) return spec.status();
+  spec->one_token_per_endpoint = card_per_token;
   absl::StatusOr<std::shared_ptr<const policy::Topology>> topology =
       policy::Topology::Create(*std::move(spec));
   if (!topology.ok()) return topology.status();

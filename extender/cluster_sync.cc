@@ -163,6 +163,10 @@ void ClusterSync::TakeReport(const api::NodeReport& report) {
                      LogLine("report-refused").Text("node", node).Text("error", news.error));
     return;
   }
+  if (!news.applied) {
+    parts_.log.Write(LogLevel::kWarn,
+                     LogLine("report-outdated").Text("node", node).Text("error", news.outdated));
+  }
   (news.applied ? parts_.metrics.reports_total.applied : parts_.metrics.reports_total.outdated)
       ->Increment();
   parts_.metrics.predictions_total.confirmed->Increment(news.confirmed);

@@ -112,7 +112,8 @@ Sightings Landing::OfUnit(std::size_t unit, const Outcome& outcome) {
   for (std::size_t i = u.first_container; i < u.last_container; ++i) {
     for (const ClassCount& item : outcome.containers[i].devices) {
       if (!InAnyPool(topology_, u.requests, item.class_index)) continue;
-      const NumaMask numa = topology_.classes()[static_cast<std::size_t>(item.class_index)].numa;
+      const NumaMask numa =
+          topology_.classes()[static_cast<std::size_t>(item.class_index)].hardware;
       if (numa.empty()) {
         unsure = true;
       } else {

@@ -22,7 +22,7 @@ std::int64_t Count(const Topology& topology, int class_index, Counted counted, c
 
 // A machine with one NUMA node has everything on it, whatever plugins say.
 bool IsOn(const Topology& topology, const Topology::DeviceClass& k, NumaMask mask) {
-  return k.numa.empty() || k.numa.intersects(mask) || mask == topology.numa();
+  return k.hardware.empty() || k.hardware.intersects(mask) || mask == topology.numa();
 }
 
 bool InPodScope(const Topology& topology) {
@@ -92,6 +92,17 @@ bool HasRoom(const Topology& topology, const DeviceRequests& requests, NumaMask 
   });
 }
 
+NumaMask NumaNodesOf(const Topology& topology, const DeviceRequests& requests) {
+  NumaMask nodes;
+  for (const DeviceRequest& request : requests) {
+    const auto& pool = topology.pools()[static_cast<std::size_t>(request.pool)];
+    for (int c = pool.first_class; c < pool.first_class + pool.class_count; ++c) {
+      nodes = nodes | topology.classes()[static_cast<std::size_t>(c)].hardware;
+    }
+  }
+  return nodes;
+}
+
 int FewestNumaNodes(const Topology& topology, const DeviceRequests& requests) {
   const Usage none;
   const int all = topology.numa().count();
@@ -104,10 +115,7 @@ int FewestNumaNodes(const Topology& topology, const DeviceRequests& requests) {
 bool SomeNodesHaveRoom(const Topology& topology, const DeviceRequests& requests, int width,
                        Counted counted, const Usage& usage) {
   // NUMA nodes without any of these devices add nothing.
-  NumaMask nodes;
-  for (const DeviceRequest& request : requests) {
-    nodes = nodes | topology.pools()[static_cast<std::size_t>(request.pool)].device_numa;
-  }
+  const NumaMask nodes = NumaNodesOf(topology, requests);
   if (nodes.count() <= width || SubsetsAreTooMany(nodes.count(), width)) {
     return HasRoom(topology, requests, topology.numa(), counted, usage);
   }

@@ -45,10 +45,13 @@ enum class Counted {
   kFree,     // healthy and not in `usage`
 };
 
-// Whether the NUMA nodes in `mask` have the devices for all requests. Devices without a NUMA node
-// count on every mask.
+// Whether the NUMA nodes in `mask` have the devices for all requests. Devices of which nobody
+// knows a NUMA node count on every mask.
 [[nodiscard]] bool HasRoom(const Topology& topology, const DeviceRequests& requests, NumaMask mask,
                            Counted counted, const Usage& usage);
+
+// Where the devices that these requests are about are, as far as that is known.
+[[nodiscard]] NumaMask NumaNodesOf(const Topology& topology, const DeviceRequests& requests);
 
 // The fewest NUMA nodes of the machine that have the devices for all requests, counting all; all of
 // the machine's when even those do not.

@@ -21,9 +21,10 @@ constexpr int kMaxNodesOfSharedDevices = 16;
 constexpr int kDefaultOwnDistance = 10;
 constexpr int kDefaultOtherDistance = 20;
 
-// What the kubelet can tell of a device, in the order in which classes are kept.
+// What the kubelet can tell of a device, and where it is, in the order in which classes are kept.
 struct ClassKey {
   std::uint64_t numa = 0;
+  std::uint64_t hardware = 0;
   bool has_topology = false;
   bool has_numa = false;
   bool placeless = false;
@@ -35,6 +36,15 @@ struct ClassKey {
   auto operator<=>(const ClassKey&) const = default;
 };
 
+// Those of `ids` that the machine has.
+std::uint64_t BitsOf(const std::vector<int>& ids, NumaMask machine) {
+  std::uint64_t bits = 0;
+  for (const int id : ids) {
+    if (id >= 0 && id < NumaMask::kMaxIds && machine.contains(id)) bits |= NumaMask::Of(id).bits();
+  }
+  return bits;
+}
+
 ClassKey KeyOf(const DeviceSpec& device, NumaMask machine) {
   ClassKey key;
   key.has_topology = device.numa.has_value();
@@ -43,11 +53,10 @@ ClassKey KeyOf(const DeviceSpec& device, NumaMask machine) {
     key.has_numa = !device.numa->empty();
     for (const int id : *device.numa) {
       if (id != -1) key.placeless = false;
-      if (id >= 0 && id < NumaMask::kMaxIds && machine.contains(id)) {
-        key.numa |= NumaMask::Of(id).bits();
-      }
     }
+    key.numa = BitsOf(*device.numa, machine);
   }
+  key.hardware = device.numa ? key.numa : BitsOf(device.actual_numa, machine);
   if (Mutated(Mutation::kEmptyTopologyIsNone) && !key.has_numa) key.has_topology = false;
   key.unhealthy = !device.healthy;
   key.cohort = device.cohort;
@@ -187,6 +196,7 @@ absl::Status Topology::CompilePool(const std::string& resource,
   pool.first_class = static_cast<int>(classes_.size());
   pool.class_count = static_cast<int>(classes.size());
   pool.has_preference = preferred != spec_.preferred_allocation.end();
+  pool.one_token_per_endpoint = spec_.one_token_per_endpoint.contains(resource);
   pool.devices = static_cast<int>(devices.size());
   pool.endpoints.assign(endpoints.begin(), endpoints.end());
   absl::flat_hash_map<std::string, DeviceRef> index;
@@ -194,6 +204,7 @@ absl::Status Topology::CompilePool(const std::string& resource,
     const ClassKey& key = ordered_key.second;
     const int class_index = static_cast<int>(classes_.size());
     classes_.push_back({.numa = NumaMask::FromBits(key.numa),
+                        .hardware = NumaMask::FromBits(key.hardware),
                         .has_topology = key.has_topology,
                         .has_numa = key.has_numa,
                         .placeless = key.placeless,
@@ -351,11 +362,13 @@ void Topology::CompileFingerprint() {
   AppendCpus(kubelet(), spec_.numa, out);
   AppendMemory(kubelet(), spec_.numa, out);
   for (const Pool& pool : pools_) {
-    absl::StrAppend(&out, "\n", pool.resource, pool.has_preference ? " ordered" : "");
+    absl::StrAppend(&out, "\n", pool.resource, pool.has_preference ? " ordered" : "",
+                    pool.one_token_per_endpoint ? " distinct" : "");
     for (int c = pool.first_class; c < pool.first_class + pool.class_count; ++c) {
       const DeviceClass& k_class = classes_[static_cast<std::size_t>(c)];
-      absl::StrAppend(&out, " ", k_class.count, "@", k_class.numa.bits(),
-                      k_class.has_topology ? "t" : "", k_class.has_numa ? "n" : "",
+      absl::StrAppend(&out, " ", k_class.count, "@", k_class.numa.bits());
+      if (k_class.hardware != k_class.numa) absl::StrAppend(&out, "~", k_class.hardware.bits());
+      absl::StrAppend(&out, k_class.has_topology ? "t" : "", k_class.has_numa ? "n" : "",
                       k_class.placeless ? "p" : "", k_class.healthy ? "" : "!", ":",
                       absl::StrJoin(class_endpoints_[static_cast<std::size_t>(c)], ","));
     }

@@ -31,6 +31,7 @@ class Topology {
  public:
   struct DeviceClass {
     NumaMask numa;              // of the machine's NUMA nodes, those it names
+    NumaMask hardware;          // where it is: `numa`, without topology what is known otherwise
     bool has_topology = false;  // published a topology at all
     bool has_numa = false;      // … that names at least one NUMA node, of the machine or not
     // Allocated after all others: no topology, one without NUMA nodes, or only the id -1
@@ -47,6 +48,7 @@ class Topology {
     NumaMask hint_numa;    // hints are sets of these (depends on the kubelet's version)
     bool aligned = false;  // some device names a NUMA node: hints exist
     bool has_preference = false;
+    bool one_token_per_endpoint = false;
     int devices = 0;  // of all classes
     // most_touched[k]: the most devices, whatever their health, that k NUMA nodes can have.
     std::vector<int> most_touched;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,6 +105,9 @@ struct DeviceSpec {
   // nodes. The kubelet tells the two apart. Ids outside 0..63 (a plugin that
   // publishes -1) are in no mask and kept here as they came.
   std::optional<std::vector<int>> numa;
+  // Where the hardware of a device without topology is, as far as somebody else knows. No business
+  // of the kubelet: alignment goes by it. Empty: not known.
+  std::vector<int> actual_numa;
   // Devices with the same endpoint share hardware (tokens of one shared endpoint). Empty: the id.
   std::string endpoint;
   bool healthy = true;
@@ -120,6 +124,9 @@ struct TopologySpec {
   // Resources whose plugin answers GetPreferredAllocation in this order (then by id). Only known
   // in tests and bug reports; elsewhere the kubelet's pick counts as free.
   std::map<std::string, std::vector<std::string>> preferred_allocation;
+  // Resources whose plugin gives every token of a container another endpoint (another card), and
+  // fails where there are too few in what the kubelet has picked from.
+  std::set<std::string> one_token_per_endpoint;
 };
 
 }  // namespace numafit::policy

@@ -25,10 +25,7 @@ std::int64_t SubsetsOf(int count, int size) {
 
 // NUMA nodes that add anything.
 NumaMask NodesOf(const Topology& topology, const Requests& requests) {
-  NumaMask nodes;
-  for (const DeviceRequest& request : requests.devices) {
-    nodes = nodes | topology.pools()[static_cast<std::size_t>(request.pool)].device_numa;
-  }
+  NumaMask nodes = NumaNodesOf(topology, requests.devices);
   if (requests.cpus != 0) nodes = nodes | topology.cpu_manager()->topology().numa_mask();
   if (requests.asks_memory && !requests.memory.items.empty()) nodes = nodes | topology.numa();
   return nodes;

@@ -1,5 +1,8 @@
 #include "policy/device_manager/allocation.h"
 
+#include <cstddef>
+#include <set>
+
 namespace numafit::policy {
 namespace {
 
@@ -68,10 +71,8 @@ std::int64_t TakeReusable(const Topology::Pool& pool, const DeviceState& state,
   return 0;
 }
 
-}  // namespace
-
-AllocationPlan PlanAllocation(const Topology& topology, const DeviceState& state,
-                              const DeviceRequest& request, std::optional<NumaMask> affinity) {
+AllocationPlan PlanOfKubelet(const Topology& topology, const DeviceState& state,
+                             const DeviceRequest& request, std::optional<NumaMask> affinity) {
   AllocationPlan plan;
   const Topology::Pool& pool = topology.pools()[static_cast<std::size_t>(request.pool)];
   const PoolClasses range(pool);
@@ -123,6 +124,31 @@ AllocationPlan PlanAllocation(const Topology& topology, const DeviceState& state
   }
   Append(plan.taken, groups[1]);
   TakeFrom(plan, groups[2], wanted - elsewhere, /*ordered=*/false);
+  return plan;
+}
+
+// How many different endpoints the plugin can choose from; the most, as classes go.
+std::size_t EndpointsOf(const Topology& topology, const AllocationPlan& plan) {
+  std::set<int> endpoints;
+  for (const ClassCounts* part : {&plan.reused, &plan.taken, &plan.choice}) {
+    for (const ClassCount& item : *part) {
+      const auto of_class = topology.ClassEndpoints(item.class_index);
+      endpoints.insert(of_class.begin(), of_class.end());
+    }
+  }
+  return endpoints.size();
+}
+
+}  // namespace
+
+AllocationPlan PlanAllocation(const Topology& topology, const DeviceState& state,
+                              const DeviceRequest& request, std::optional<NumaMask> affinity) {
+  AllocationPlan plan = PlanOfKubelet(topology, state, request, affinity);
+  const Topology::Pool& pool = topology.pools()[static_cast<std::size_t>(request.pool)];
+  if (plan.possible && pool.one_token_per_endpoint && request.count > 1 &&
+      EndpointsOf(topology, plan) < static_cast<std::size_t>(request.count)) {
+    plan.possible = false;
+  }
   return plan;
 }
 

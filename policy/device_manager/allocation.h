@@ -8,6 +8,9 @@
 // 3. Within the group in which the request ends, the plugin's order of preference decides; without
 //    one any pick is possible.
 //
+// Then the plugin's Allocate has a say: of a resource with one token per endpoint it fails where
+// the devices that it may choose from are of fewer endpoints than the container has tokens.
+//
 // So a plan is: some devices for certain, and at most one choice of k out of some classes.
 #pragma once
 
@@ -26,7 +29,8 @@ namespace numafit::policy {
 using ClassCounts = absl::InlinedVector<ClassCount, 8>;
 
 struct AllocationPlan {
-  // False: the kubelet fails (UnexpectedAdmissionError), too few devices or none that is healthy.
+  // False: the kubelet fails (UnexpectedAdmissionError), too few devices or none that is healthy,
+  // or the plugin does.
   bool possible = true;
   ClassCounts reused;  // for certain, of the reusable ones
   ClassCounts taken;   // for certain, of the free ones

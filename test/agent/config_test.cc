@@ -26,6 +26,8 @@ resourceClasses:
 endpointMap:
 - {resource: rdma/a, rdmaDevices: [mlx5_0], numaNodes: [0, 1]}
 - {resource: rdma/b, devices: "7*", netdevs: [ens1], pciAddresses: ["0000:18:00.0"]}
+sharedPoolFiles: [/etc/rdma/config.json]
+healthAddress: ":8089"
 settleMilliseconds: 1
 minIntervalMilliseconds: 50
 podsPollMilliseconds: 60
@@ -40,6 +42,8 @@ fullPollMilliseconds: 1000
   EXPECT_THAT(config.endpoint_map[0].numa_nodes, ElementsAre(0, 1));
   EXPECT_EQ(config.endpoint_map[0].devices, "*");
   EXPECT_THAT(config.endpoint_map[1].netdevs, ElementsAre("ens1"));
+  EXPECT_THAT(config.shared_pool_files, ElementsAre("/etc/rdma/config.json"));
+  EXPECT_EQ(config.health_address, ":8089");
   EXPECT_EQ(config.full_poll.count(), 1000);
   const HostPaths paths = PathsOf(config);
   EXPECT_EQ(paths.sys, "/made/up");

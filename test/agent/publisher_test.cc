@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
+
 #include "absl/time/time.h"
 
 namespace numafit::agent {
@@ -15,6 +18,9 @@ class RecordingSink : public ReportSink {
     if (!status.ok()) return status;
     return last;
   }
+  std::shared_ptr<const v1alpha1::NodeReportStatus> TakeLast() override {
+    return std::exchange(stored, nullptr);
+  }
   absl::Status Publish(const std::string&, const v1alpha1::NodeReportStatus& report) override {
     ++attempts;
     if (status.ok()) published.push_back(report);
@@ -23,6 +29,7 @@ class RecordingSink : public ReportSink {
 
   absl::Status status;
   std::int32_t last = 0;
+  std::shared_ptr<const v1alpha1::NodeReportStatus> stored;
   int asked = 0;
   int attempts = 0;
   std::vector<v1alpha1::NodeReportStatus> published;
@@ -42,6 +49,33 @@ class PublisherTest : public ::testing::Test {
   absl::Time wall_ = absl::FromUnixSeconds(1'800'000'000);
   Publisher publisher_{sink_, "node", [this] { return wall_; }, {}, 1};
 };
+
+TEST_F(PublisherTest, WhatAFormerAgentLeftIsLookedAtOnceBeforeTheFirstReport) {
+  sink_.last = 41;
+  sink_.stored = std::make_shared<const v1alpha1::NodeReportStatus>(Report("former"));
+  std::vector<std::string> told;
+  publisher_.OnLast([&told](const v1alpha1::NodeReportStatus& former) {
+    told.push_back(former.boot_id());
+    return Report("with what was remembered");
+  });
+  sink_.status = absl::UnavailableError("away");
+  publisher_.Offer(Report("a"));
+  publisher_.Publish(At(0));
+  EXPECT_TRUE(told.empty()) << "not known yet";
+  sink_.status = absl::OkStatus();
+  publisher_.Publish(At(60'000));
+  EXPECT_EQ(told, std::vector<std::string>{"former"});
+  ASSERT_EQ(sink_.published.size(), 1U);
+  EXPECT_EQ(sink_.published[0].boot_id(), "with what was remembered");
+  EXPECT_EQ(sink_.published[0].generation(), 42);
+  EXPECT_EQ(sink_.published[0].node_name(), "node");
+  // Its own later news are not mended any more.
+  sink_.stored = std::make_shared<const v1alpha1::NodeReportStatus>(Report("another"));
+  publisher_.Offer(Report("b"));
+  publisher_.Publish(At(120'000));
+  EXPECT_EQ(told.size(), 1U);
+  EXPECT_EQ(sink_.published.back().boot_id(), "b");
+}
 
 TEST_F(PublisherTest, OnlyWhatDiffersInMoreThanTimes) {
   publisher_.Offer(Report("a"));

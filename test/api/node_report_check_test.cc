@@ -55,6 +55,37 @@ TEST(CheckNodeReportTest, NumaIdsOutsideOf64Bits) {
   EXPECT_EQ(ErrorOf(status), "status.rdmaDevices[0].numaNode: -2 is outside of -1 to 63");
 }
 
+TEST(CheckNodeReportTest, TextsThatAreNoUtf8) {
+  for (const char* bad : {"\xff", "ib\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe4\xbd",
+                          "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\x80"}) {
+    NodeReportStatus status = SampleReport();
+    status.mutable_resources(1)->mutable_groups(0)->set_endpoint(bad);
+    EXPECT_EQ(ErrorOf(status), "status.resources[1].groups[0].endpoint: not UTF-8");
+  }
+  for (const char* good : {"ib0", "gr\xc3\xbc\xc3\x9f", "\xe4\xbd\xa0", "\xf0\x9f\x92\xa9",
+                           "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
+    NodeReportStatus status = SampleReport();
+    status.mutable_resources(1)->mutable_groups(0)->set_endpoint(good);
+    EXPECT_EQ(ErrorOf(status), "");
+  }
+  NodeReportStatus status = SampleReport();
+  (*status.mutable_kubelet()->mutable_cpu_manager_policy_options())["\xff"] = "true";
+  EXPECT_EQ(ErrorOf(status), "status.kubelet.cpuManagerPolicyOptions: a key that is not UTF-8");
+}
+
+TEST(CheckNodeReportTest, MoreDevicesThanAnyHostHas) {
+  NodeReportStatus status;
+  for (int r = 0; r < 3; ++r) {
+    v1alpha1::Resource* resource = status.add_resources();
+    resource->set_name("example.com/r" + std::to_string(r));
+    for (int g = 0; g < 2; ++g) resource->add_groups()->set_count(10'922);
+  }
+  EXPECT_EQ(ErrorOf(status), "");
+  status.mutable_resources(2)->mutable_groups(1)->set_count(10'927);
+  EXPECT_EQ(ErrorOf(status),
+            "status.resources[2].groups[1].count: 65537 devices with this 10927, more than 65536");
+}
+
 TEST(CheckNodeReportTest, GroupsBeyondTheList) {
   NodeReportStatus status = SampleReport();
   status.mutable_pods(1)->mutable_devices(0)->set_group(2);

@@ -150,7 +150,7 @@ const BadReport kBadReports[] = {
      "numaNodes[id 0].memory: is \"-1\""},
     {"NegativeCount",
      [](auto& report) { report.mutable_resources(0)->mutable_groups(0)->set_count(-1); },
-     ".count: is \"-1\", expected 0 to 4096"},
+     ".count: is \"-1\", expected 0 to 65536"},
     {"HugeCount",
      [](auto& report) { report.mutable_resources(0)->mutable_groups(0)->set_count(1'000'000'000); },
      ".count: is \"1000000000\""},
