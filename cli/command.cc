@@ -8,9 +8,10 @@
 namespace numafit::cli {
 
 std::span<const Command> Commands() {
-  static const std::array commands = {kExplainCommand,     kNodesCommand,     kPodsCommand,
-                                      kDoctorCommand,      kAdmitCommand,     kFleetCheckCommand,
-                                      kFleetExpandCommand, kPreflightCommand, kVersionCommand};
+  static const std::array commands = {
+      kExplainCommand,         kNodesCommand,     kPodsCommand,   kWorkloadsCommand,
+      kExplainWorkloadCommand, kDoctorCommand,    kAdmitCommand,  kFleetCheckCommand,
+      kFleetExpandCommand,     kPreflightCommand, kVersionCommand};
   return commands;
 }
 

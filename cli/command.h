@@ -26,6 +26,8 @@ struct Command {
   std::string_view details;  // what it answers, examples
   std::span<const Option> options;
   int (*run)(const Arguments& arguments);
+  // What its one argument without an option's name is, "NAMESPACE/NAME"; empty: it takes none.
+  std::string_view argument = {};
 };
 
 // In the order of the --help text.
@@ -41,11 +43,13 @@ int Fail(const absl::Status& status);
 extern const Command kAdmitCommand;
 extern const Command kDoctorCommand;
 extern const Command kExplainCommand;
+extern const Command kExplainWorkloadCommand;
 extern const Command kFleetCheckCommand;
 extern const Command kFleetExpandCommand;
 extern const Command kNodesCommand;
 extern const Command kPodsCommand;
 extern const Command kPreflightCommand;
 extern const Command kVersionCommand;
+extern const Command kWorkloadsCommand;
 
 }  // namespace numafit::cli

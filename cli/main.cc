@@ -85,9 +85,15 @@ int Main(std::vector<std::string> words) {
     std::fputs(CommandHelp(*command, options).c_str(), stdout);
     return kYes;
   }
-  if (!arguments->positional().empty()) {
+  const std::vector<std::string>& positional = arguments->positional();
+  const std::size_t expected = command->argument.empty() ? 0 : 1;
+  if (positional.size() < expected) {
+    return Fail(fmt::format("{} needs {}; see numafit {} --help", command->name, command->argument,
+                            command->name));
+  }
+  if (positional.size() > expected) {
     return Fail(fmt::format("{}: unexpected argument \"{}\"; see numafit {} --help", command->name,
-                            arguments->positional()[0], command->name));
+                            positional[expected], command->name));
   }
   return command->run(*arguments);
 }

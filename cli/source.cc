@@ -56,6 +56,12 @@ class LocalSource final : public Source {
     return json::parse(*pods, nullptr, /*allow_exceptions=*/false);
   }
 
+  absl::StatusOr<json> Workloads(bool, const std::string&) override {
+    return absl::InvalidArgumentError(
+        "Workloads are known to an extender that watches a cluster with Kueue; name one with "
+        "--server");
+  }
+
  private:
   const api::ResourceClasses classes_;
   std::unique_ptr<cache::Fleet> fleet_;
@@ -91,6 +97,12 @@ class ServerSource final : public Source {
     if (!node.empty()) params.emplace("node", node);
     if (misaligned_only) params.emplace("misaligned", "true");
     return Read(client_.Get(httplib::append_query_params("/v1/pods", params)));
+  }
+  absl::StatusOr<json> Workloads(bool all, const std::string& only) override {
+    httplib::Params params;
+    if (all) params.emplace("all", "true");
+    if (!only.empty()) params.emplace("name", only);
+    return Read(client_.Get(httplib::append_query_params("/v1/workloads", params)));
   }
 
  private:

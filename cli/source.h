@@ -26,6 +26,9 @@ class Source {
   virtual absl::StatusOr<bool> Ready() = 0;
   // cache::PodsToJson. `node`: only that one; empty: all.
   virtual absl::StatusOr<nlohmann::json> Pods(const std::string& node, bool misaligned_only) = 0;
+  // workloads/status_json.h. `all`: also those that can be placed; `only`: namespace/name, empty:
+  // every one. InvalidArgument of a fleet file, which has none.
+  virtual absl::StatusOr<nlohmann::json> Workloads(bool all, const std::string& only) = 0;
 };
 
 // --fleet FILE, --server URL, or the built-in fleet.

@@ -141,6 +141,21 @@ void FakeApiServer::DeleteNodeResourceTopology(const std::string& name) {
   state_->DeleteCustom(Collection::kNodeResourceTopologies, name);
 }
 
+void FakeApiServer::PutWorkload(const std::string& object) {
+  const std::lock_guard lock(state_->mutex);
+  state_->StoreCustom(Collection::kWorkloads, json::parse(object));
+}
+
+void FakeApiServer::DeleteWorkload(const std::string& pod_namespace, const std::string& name) {
+  const std::lock_guard lock(state_->mutex);
+  state_->DeleteCustom(Collection::kWorkloads, pod_namespace + "/" + name);
+}
+
+void FakeApiServer::ServeKueue(std::vector<std::string> versions) {
+  const std::lock_guard lock(state_->mutex);
+  state_->kueue_versions = std::move(versions);
+}
+
 void FakeApiServer::ServeNodeResourceTopologies(bool on) {
   const std::lock_guard lock(state_->mutex);
   state_->has_node_resource_topologies = on;

@@ -54,6 +54,11 @@ class FakeApiServer {
   void PutNodeResourceTopology(const std::string& object);
   void DeleteNodeResourceTopology(const std::string& name);
   void ServeNodeResourceTopologies(bool on);
+  // Kueue's Workloads likewise, by namespace and name; the group serves these versions, none at
+  // first: then it is not installed.
+  void PutWorkload(const std::string& object);
+  void DeleteWorkload(const std::string& pod_namespace, const std::string& name);
+  void ServeKueue(std::vector<std::string> versions);
   // The posted Events as JSON.
   [[nodiscard]] std::vector<std::string> events() const;
   [[nodiscard]] std::int64_t resource_version() const;

@@ -34,6 +34,8 @@ const char* KindOf(Collection collection) {
       return "Node";
     case Collection::kNodeReports:
       return "NodeReport";
+    case Collection::kWorkloads:
+      return "Workload";
     case Collection::kNodeResourceTopologies:
       break;
   }
@@ -109,6 +111,11 @@ bool FakeApiServer::State::Fault(const httplib::Request& request, httplib::Respo
   return false;
 }
 
+std::map<std::string, Stored>& FakeApiServer::State::Custom(Collection collection) {
+  if (collection == Collection::kNodeReports) return node_reports;
+  return collection == Collection::kWorkloads ? workloads : node_resource_topologies;
+}
+
 std::vector<std::pair<std::string, const Stored*>> FakeApiServer::State::Objects(
     Collection collection, const std::string& from) const {
   std::vector<std::pair<std::string, const Stored*>> all;
@@ -121,8 +128,7 @@ std::vector<std::pair<std::string, const Stored*>> FakeApiServer::State::Objects
       all.emplace_back(at->first, &at->second.second);
     }
   } else {
-    const auto& custom =
-        collection == Collection::kNodeReports ? node_reports : node_resource_topologies;
+    const auto& custom = const_cast<State*>(this)->Custom(collection);
     for (auto at = custom.lower_bound(from); at != custom.end(); ++at) {
       all.emplace_back(at->first, &at->second);
     }

@@ -25,7 +25,7 @@ struct Stored {
   nlohmann::json as_json;
 };
 
-enum class Collection { kPods, kNodes, kNodeReports, kNodeResourceTopologies };
+enum class Collection { kPods, kNodes, kNodeReports, kNodeResourceTopologies, kWorkloads };
 
 struct Change {
   std::int64_t version;
@@ -62,11 +62,14 @@ struct FakeApiServer::State {
   std::int64_t compacted = 0;  // changes up to here are forgotten
   std::map<std::string, std::pair<api::Pod, Stored>> pods;
   std::map<std::string, std::pair<api::Node, Stored>> nodes;
+  // Custom resources by name, or namespace/name.
   std::map<std::string, Stored> node_reports;
   std::map<std::string, Stored> node_resource_topologies;
+  std::map<std::string, Stored> workloads;
   // The CustomResourceDefinition is there.
   bool has_node_reports = true;
   bool has_node_resource_topologies = false;
+  std::vector<std::string> kueue_versions;       // of Kueue's API; empty: it is not installed
   std::map<std::string, nlohmann::json> events;  // by namespace/name
   std::vector<Change> log;
   std::vector<Signal> signals;
@@ -79,6 +82,8 @@ struct FakeApiServer::State {
   std::vector<Seen> seen;
   std::function<void()> before_write;
 
+  // The objects of a custom resource.
+  [[nodiscard]] std::map<std::string, Stored>& Custom(Collection collection);
   void Routes();
   void ObjectRoutes();
 

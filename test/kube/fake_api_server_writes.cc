@@ -165,6 +165,7 @@ void FakeApiServer::State::Store(api::Node node) {
 
 bool FakeApiServer::State::Serves(Collection collection) const {
   if (collection == Collection::kNodeReports) return has_node_reports;
+  if (collection == Collection::kWorkloads) return !kueue_versions.empty();
   if (collection == Collection::kNodeResourceTopologies) return has_node_resource_topologies;
   return true;
 }
@@ -174,9 +175,12 @@ void FakeApiServer::State::StoreNodeReport(json object) {
 }
 
 void FakeApiServer::State::StoreCustom(Collection collection, json object) {
-  auto& objects = collection == Collection::kNodeReports ? node_reports : node_resource_topologies;
+  auto& objects = Custom(collection);
   object["metadata"]["resourceVersion"] = std::to_string(version + 1);
-  const std::string key = object["metadata"]["name"];
+  std::string key = object["metadata"]["name"];
+  if (object["metadata"].contains("namespace")) {
+    key = object["metadata"]["namespace"].get<std::string>() + "/" + key;
+  }
   const char* const type = objects.contains(key) ? "MODIFIED" : "ADDED";
   Stored stored{"", std::move(object)};
   objects.insert_or_assign(key, stored);
@@ -184,7 +188,7 @@ void FakeApiServer::State::StoreCustom(Collection collection, json object) {
 }
 
 void FakeApiServer::State::DeleteCustom(Collection collection, const std::string& name) {
-  auto& objects = collection == Collection::kNodeReports ? node_reports : node_resource_topologies;
+  auto& objects = Custom(collection);
   const auto found = objects.find(name);
   if (found == objects.end()) return;
   json object = std::move(found->second.as_json);
@@ -210,6 +214,15 @@ void FakeApiServer::State::Routes() {
   server->Get("/apis/numafit.io/v1alpha1/nodereports", collection(Collection::kNodeReports));
   server->Get("/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
               collection(Collection::kNodeResourceTopologies));
+  server->Get(R"(/apis/kueue.x-k8s.io/v1beta[12]/workloads)", collection(Collection::kWorkloads));
+  server->Get("/apis/kueue.x-k8s.io", [this](const auto& request, auto& response) {
+    if (Fault(request, response, false)) return;
+    const std::lock_guard lock(mutex);
+    if (kueue_versions.empty()) return Refuse(request, response, 404, "NotFound", "no such group");
+    json versions = json::array();
+    for (const std::string& each : kueue_versions) versions.push_back({{"version", each}});
+    Answer(response, 200, json{{"kind", "APIGroup"}, {"versions", versions}}.dump(), true);
+  });
   ObjectRoutes();
 }
 
