@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,7 +16,14 @@ import (
 
 // What Kueue writes on each kind's Workload and Pods, by which a Pod is led to its Workload.
 func TestKueueLinksPodsToWorkloads(t *testing.T) {
-	k := startKueueLab(t, cluster.Options{}, gpusOnly)
+	options := gpusOnly
+	options.Frameworks = []string{"batch/job", "pod", "deployment", "statefulset"}
+	k := startKueueLab(t, cluster.Options{}, options)
+	err := k.StartControllerManager(t.Context(), "job-controller", "garbage-collector-controller",
+		"deployment-controller", "replicaset-controller", "statefulset-controller")
+	if err != nil {
+		t.Fatal(err)
+	}
 	k.queue(t, "wide", "16")
 	k.queue(t, "three", "3")
 	for _, one := range []struct {
@@ -27,6 +35,8 @@ func TestKueueLinksPodsToWorkloads(t *testing.T) {
 		{"reclaimable Pods", reclaimablePods},
 		{"a plain Pod", plainPod},
 		{"a Pod group", podGroup},
+		{"a StatefulSet", statefulSet},
+		{"a Deployment", deployment},
 		{"a bare Workload", bareWorkload},
 		{"a Job with a Workload made for it", prebuiltWorkload},
 		{"a chain of owners", ownerChain},
@@ -151,6 +161,88 @@ func podGroup(t *testing.T, k *kueueLab) {
 		t.Error("leader and worker have the same role")
 	}
 	k.record(t, "pod-group-running", "A group of three Pods with two roles, admitted and running.", "group")
+}
+
+// statefulSet is a Pod group that Kueue forms itself.
+func statefulSet(t *testing.T, k *kueueLab) {
+	replicas := int32(2)
+	set, err := k.Client.AppsV1().StatefulSets("default").Create(t.Context(), &apps.StatefulSet{
+		ObjectMeta: meta.ObjectMeta{
+			Name: "serving", Namespace: "default", Labels: map[string]string{cluster.KueueQueueLabel: "wide"},
+		},
+		Spec: apps.StatefulSetSpec{
+			Replicas: &replicas, Selector: &meta.LabelSelector{MatchLabels: map[string]string{"app": "serving"}},
+			Template: foreverTemplate("serving"),
+		},
+	}, meta.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := k.awaitPods(t, "serving-", map[string]int{"running": 2})
+	workload := k.awaitOwned(t, set.UID, "admitted", has("Admitted=True"))
+	for _, pod := range pods {
+		checkLinks(t, workload, pod.Annotations[cluster.KueueRoleHash], pod)
+		for _, label := range []string{cluster.KueueGroupLabel, cluster.KueuePrebuiltLabel} {
+			if name := pod.Labels[label]; name != workload.GetName() {
+				t.Errorf("Pod %s has %s=%s, expected %s", pod.Name, label, name, workload.GetName())
+			}
+		}
+	}
+	k.record(t, "statefulset-running", "A StatefulSet of two: one Workload, its Pods are a group of that name.",
+		"serving", k.mustGet(t, "statefulsets", "serving"))
+	k.deleteAppsObject(t, "statefulsets", "serving")
+}
+
+// deployment has a Workload for each of its Pods.
+func deployment(t *testing.T, k *kueueLab) {
+	replicas := int32(2)
+	_, err := k.Client.AppsV1().Deployments("default").Create(t.Context(), &apps.Deployment{
+		ObjectMeta: meta.ObjectMeta{
+			Name: "web", Namespace: "default", Labels: map[string]string{cluster.KueueQueueLabel: "wide"},
+		},
+		Spec: apps.DeploymentSpec{
+			Replicas: &replicas, Selector: &meta.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Template: foreverTemplate("web"),
+		},
+	}, meta.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range k.awaitPods(t, "web-", map[string]int{"running": 2}) {
+		checkLinks(t, k.awaitOwned(t, pod.UID, "admitted", has("Admitted=True")), "main", pod)
+	}
+	k.record(t, "deployment-running", "A Deployment of two: each Pod has a Workload of its own.", "web",
+		k.mustGet(t, "deployments", "web"))
+	k.deleteAppsObject(t, "deployments", "web")
+}
+
+func foreverTemplate(app string) core.PodTemplateSpec {
+	pod := kueuePod("", demand{gpus: 1, rdmas: 1})
+	pod.Spec.RestartPolicy = core.RestartPolicyAlways
+	return core.PodTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: map[string]string{"app": app}}, Spec: pod.Spec}
+}
+
+func appsKind(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: plural}
+}
+
+func (k *kueueLab) mustGet(t *testing.T, plural, name string) *unstructured.Unstructured {
+	t.Helper()
+	object, err := k.kind(appsKind(plural), "default").Get(t.Context(), name, meta.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// deleteAppsObject takes away what would make its Pods again.
+func (k *kueueLab) deleteAppsObject(t *testing.T, plural, name string) {
+	t.Helper()
+	foreground := meta.DeletePropagationForeground
+	err := k.kind(appsKind(plural), "default").Delete(t.Context(), name, meta.DeleteOptions{PropagationPolicy: &foreground})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // newBareWorkload is admitted like any other; the test then plays whoever makes the Pods.
