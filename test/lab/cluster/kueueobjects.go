@@ -135,13 +135,13 @@ func NewWorkload(namespace, name, queue string, podSets ...KueuePodSet) (*unstru
 // NewQueuedJob is a Job of so many Pods at once that waits for a LocalQueue. Its template is the Pod's
 // labels, annotations and spec.
 func NewQueuedJob(name, queue string, pods int, pod *core.Pod) *batch.Job {
-	count, suspend := int32(pods), true
+	parallelism, completions, suspend := int32(pods), int32(pods), true
 	return &batch.Job{
 		ObjectMeta: meta.ObjectMeta{
 			Name: name, Namespace: pod.Namespace, Labels: map[string]string{KueueQueueLabel: queue},
 		},
 		Spec: batch.JobSpec{
-			Parallelism: &count, Completions: &count, Suspend: &suspend,
+			Parallelism: &parallelism, Completions: &completions, Suspend: &suspend,
 			Template: core.PodTemplateSpec{
 				ObjectMeta: meta.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations},
 				Spec:       pod.Spec,

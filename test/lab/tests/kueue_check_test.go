@@ -214,7 +214,7 @@ func checkAfterAdmission(t *testing.T, k *kueueLab, seen *history) {
 	evicted := seen.await(t, name, "Evicted=True/AdmissionCheck")
 	k.recordState(t, "check-retry-after-admission", "Admitted, then our check said Retry: evicted.", evicted)
 	again := k.awaitNamed(t, name, "held again", checksAre("Pending", "Pending"))
-	if message, _ := checksOf(again)[ourCheck]["message"].(string); !strings.Contains(message, "Previously: too late") {
+	if message, _ := checksOf(again)[ourCheck]["message"].(string); !strings.Contains(message, "Previously: Retry") {
 		t.Errorf("the entry's message after the eviction: %q", message)
 	}
 }
