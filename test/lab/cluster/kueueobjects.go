@@ -17,7 +17,6 @@ import (
 // Names that Kueue reads and writes on jobs and Pods.
 const (
 	KueueQueueLabel         = "kueue.x-k8s.io/queue-name"
-	KueueManagedLabel       = "kueue.x-k8s.io/managed"
 	KueuePodSetLabel        = "kueue.x-k8s.io/podset"
 	KueueJobUIDLabel        = "kueue.x-k8s.io/job-uid"
 	KueueLocalQueueLabel    = "kueue.x-k8s.io/local-queue-name"
