@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds the programs of the lab into build/lab/bin: the real etcd, kube-apiserver, kube-scheduler,
-# kube-controller-manager, kubelet and kubectl, from their published Go modules.
+# kube-controller-manager, kubelet and kubectl, and on demand Kueue, from their published Go modules.
 #
 # A program is built again only when something it is made of changed: the module files, the Go
 # version, or the version stamp. A second run costs a few milliseconds.
 #
 #   test/lab/build.sh            build what is missing
+#   test/lab/build.sh kueue      ... and the real Kueue, which only its tests need
 #   test/lab/build.sh --print    print the folder of the programs and build nothing
 set -euo pipefail
 
@@ -17,6 +18,13 @@ if [[ ${1:-} == --print ]]; then
   echo "$out"
   exit 0
 fi
+
+with_kueue=0
+case ${1:-} in
+  '') ;;
+  kueue) with_kueue=1 ;;
+  *) echo "build.sh: no argument '$1'; see the head of this file" >&2; exit 2 ;;
+esac
 
 # CustomResourceDefinitions of others that tests install come from their published modules, too.
 for module in github.com/k8stopologyawareschedwg/noderesourcetopology-api@v0.1.2; do
@@ -74,6 +82,25 @@ if ((${#missing[@]})); then
     echo "$kubernetes_key" >"$out/.$name.key"
   done
   built=1
+fi
+
+if ((with_kueue)); then
+  kueue_version=$(sed -n 's,^[[:space:]]*sigs.k8s.io/kueue \(v[0-9.]*\).*,\1,p' "$here/kueue/go.mod")
+  kueue_key=$(key_of "$here/kueue/go.mod")
+  if ! is_current kueue "$kueue_key" || [[ ! -d $out/kueue-manifests ]]; then
+    echo "lab: building kueue $kueue_version (about four minutes with an empty Go cache)" >&2
+    (cd "$here/kueue" &&
+      go build -ldflags "-s -w -X sigs.k8s.io/kueue/pkg/version.GitVersion=$kueue_version" \
+        -o "$out/kueue" sigs.k8s.io/kueue/cmd/kueue)
+    # What a person installs beside the program: definitions of its objects, and its webhooks.
+    module=$(cd "$here/kueue" && go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)
+    rm -rf "$out/kueue-manifests"
+    mkdir -p "$out/kueue-manifests/crd"
+    install -m 644 "$module"/config/components/crd/bases/*.yaml "$out/kueue-manifests/crd/"
+    install -m 644 "$module/config/components/webhook/manifests.yaml" "$out/kueue-manifests/webhooks.yaml"
+    echo "$kueue_key" >"$out/.kueue.key"
+    built=1
+  fi
 fi
 ((built)) && echo "lab: programs are in $out" >&2
 exit 0

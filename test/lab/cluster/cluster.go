@@ -64,11 +64,13 @@ type Cluster struct {
 	authority *pki.Authority
 	nodes     map[string]*Node
 
-	mu        sync.Mutex // guards the children
-	etcd      *children.Child
-	apiServer *children.Child
-	scheduler *children.Child
-	extender  *children.Child
+	mu                sync.Mutex // guards the children
+	etcd              *children.Child
+	apiServer         *children.Child
+	scheduler         *children.Child
+	extender          *children.Child
+	controllerManager *children.Child // nil: none was started
+	kueue             *children.Child // nil: none was started
 }
 
 // Start brings the control plane and the kubelets up and returns when every node is Ready and has all
@@ -129,7 +131,7 @@ func (c *Cluster) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Nothing is worth saving: the cluster's whole state goes away with it.
-	for _, child := range []*children.Child{c.scheduler, c.extender} {
+	for _, child := range []*children.Child{c.scheduler, c.extender, c.kueue, c.controllerManager} {
 		child.Kill()
 	}
 	for _, node := range c.nodes {
@@ -143,7 +145,7 @@ func (c *Cluster) Stop() {
 func (c *Cluster) PIDs() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := []*children.Child{c.etcd, c.apiServer, c.scheduler, c.extender}
+	all := []*children.Child{c.etcd, c.apiServer, c.scheduler, c.extender, c.kueue, c.controllerManager}
 	for _, node := range c.nodes {
 		node.mu.Lock()
 		all = append(all, node.kubelet)
@@ -164,7 +166,8 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfigOf("admin") }
 // Authority signs certificates that the lab's programs trust.
 func (c *Cluster) Authority() *pki.Authority { return c.authority }
 
-// LogFile is where a program writes: "kube-apiserver", "kube-scheduler", "extender", "kubelet-NODE".
+// LogFile is where a program writes: "kube-apiserver", "kube-scheduler", "extender", "kubelet-NODE",
+// "kube-controller-manager", "kueue".
 func (c *Cluster) LogFile(program string) string { return c.path("logs", program+".log") }
 
 func (c *Cluster) path(parts ...string) string {
