@@ -9,6 +9,7 @@ namespace numafit::extender {
 namespace {
 
 constexpr std::string_view kNameLabel = "app.kubernetes.io/name";
+constexpr std::string_view kKueue = "kueue.x-k8s.io/";
 constexpr std::string_view kAgentName = "numafit-agent";
 
 bool IsAgent(const api::Pod& pod) {
@@ -24,11 +25,15 @@ bool IsReady(const api::Pod& pod) {
 
 // What is looked at of a Pod's metadata, so that a list of all of them does not hold the rest.
 void DropWhatIsNotRead(api::Pod& pod) {
-  std::erase_if(pod.metadata.labels, [](const auto& each) { return each.first != kNameLabel; });
-  std::erase_if(pod.metadata.annotations, [](const auto& each) {
-    return !each.first.starts_with("numafit.io/") && each.first != "kubernetes.io/config.hash";
+  // Kueue's are what workloads::FactsOf looks at, and whether a Pod without a node was tried.
+  std::erase_if(pod.metadata.labels, [](const auto& each) {
+    return each.first != kNameLabel && !each.first.starts_with(kKueue);
   });
-  if (!IsAgent(pod)) pod.status.conditions.clear();
+  std::erase_if(pod.metadata.annotations, [](const auto& each) {
+    return !each.first.starts_with("numafit.io/") && !each.first.starts_with(kKueue) &&
+           each.first != "kubernetes.io/config.hash";
+  });
+  if (!IsAgent(pod) && !pod.node_name.empty()) pod.status.conditions.clear();
 }
 
 kube::WatchOptions Options() {

@@ -88,7 +88,7 @@ class Metrics::ScrapeTime {
                                 MetricType::Gauge, {{Number(sources.offers->size()), {}}}));
     }
     AddHttp(&families);
-    if (sources.workloads != nullptr) sources.workloads->AddMetrics(&families);
+    WorkloadService::AddMetrics(sources.workloads, &families);
     return families;
   }
 

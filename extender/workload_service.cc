@@ -243,22 +243,23 @@ std::vector<Flag> WorkloadService::flags() const {
   return flags_;
 }
 
-void WorkloadService::AddMetrics(std::vector<prometheus::MetricFamily>* families) const {
+void WorkloadService::AddMetrics(const WorkloadService* service,
+                                 std::vector<prometheus::MetricFamily>* families) {
   std::map<std::pair<std::string, std::string>, int> unplaceable;
   std::map<std::string, std::int64_t> accelerators;
   std::array<std::int64_t, workloads::kPodStates> pods{};
   std::int64_t missing = 0;
   std::int64_t oldest = 0;
-  const std::int64_t now = options_.wall_ms() / 1'000;
-  {
-    const api::MutexLock lock(mutex_);
-    for (const Flag& flag : flags_) {
+  if (service != nullptr) {
+    const std::int64_t now = service->options_.wall_ms() / 1'000;
+    const api::MutexLock lock(service->mutex_);
+    for (const Flag& flag : service->flags_) {
       const std::string& queue = flag.workload.cluster_queue;
       ++unplaceable[{std::string(workloads::CauseName(flag.cause())), queue}];
       accelerators[queue] += flag.workload.accelerators;
       oldest = std::max(oldest, now - flag.since);
     }
-    for (const WorkloadStatus& status : statuses_) {
+    for (const WorkloadStatus& status : service->statuses_) {
       if (status.phase != workloads::Phase::kAdmitted) continue;
       for (std::size_t i = 0; i < pods.size(); ++i) pods[i] += status.pods[i];
       missing += status.missing;

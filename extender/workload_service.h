@@ -69,7 +69,9 @@ class WorkloadService {
   [[nodiscard]] std::string ToJson(bool all, std::string_view only) const;
   // By namespace/name: its flag, if it has one.
   [[nodiscard]] std::vector<workloads::Flag> flags() const;
-  void AddMetrics(std::vector<prometheus::MetricFamily>* families) const;
+  // Of a null service: the same families, without Workloads.
+  static void AddMetrics(const WorkloadService* service,
+                         std::vector<prometheus::MetricFamily>* families);
 
  private:
   void LookForKueue();

@@ -57,6 +57,7 @@ void AddKubelet(NodeReportStatus& report) {
   (*kubelet.mutable_feature_gates())["CPUManagerPolicyAlphaOptions"] = false;
   (*kubelet.mutable_feature_gates())["CPUManagerPolicyBetaOptions"] = true;
   kubelet.set_confirmed(true);
+  kubelet.set_away(true);
 }
 
 void AddHolder(NodeReportStatus& report) {
@@ -89,6 +90,7 @@ NodeReportStatus SampleReport() {
   NodeReportStatus report;
   report.set_boot_id("7f1c2c5e-0000-4000-8000-000000000001");
   report.set_generation(7);
+  report.set_node_name("gpu-a-001");
   report.set_agent_version("0.1.0");
   report.set_observed_time("2026-11-29T22:25:50Z");
   auto& source = *report.add_sources();

@@ -336,6 +336,7 @@ TEST_F(Reported, StaleNodesCanBeRefused) {
 }
 
 TEST_F(Reported, NothingIsBoundWhileTheKubeletIsAway) {
+  fleet_->UpsertPod(Running(PodFor(*test::Want(4, 0), "a")));
   Report({{"a", Devices(gpu0_, 4)}});
   const auto away = [this] {
     v1alpha1::NodeReportStatus report = ReportWith({{"a", Devices(gpu0_, 4)}});

@@ -58,10 +58,10 @@ TEST(ReportReader, NodesThatDifferInNamesShareOneTopology) {
 TEST(ReportReader, TokensOfOneEndpointStayTokensOfOneEndpoint) {
   policy::TopologySpec spec = test::SpecOf(test::kEven);
   for (int i = 0; i < 4; ++i) {
-    spec.devices["device.gpustack.ai/rdma.shared"].push_back({.id = "t" + std::to_string(i),
-                                                              .numa = std::vector<int>{0},
-                                                              .endpoint = "e0-0",
-                                                              .cohort = {}});
+    policy::DeviceSpec& token = spec.devices["device.gpustack.ai/rdma.shared"].emplace_back();
+    token.id = "t" + std::to_string(i);
+    token.numa = std::vector<int>{0};
+    token.endpoint = "e0-0";
   }
   ReportReader reader;
   const auto read = reader.Read(test::ReportOf(spec));

@@ -67,7 +67,7 @@ class HostileReports : public ::testing::Test {
                                             EventPoster::Parts{*client_, metrics_, log_});
     sync_ = std::make_unique<ClusterSync>(
         *client_, ClusterSync::Parts{*fleet_, offers_, *wake_up_, *events_, metrics_, log_},
-        /*with_reports=*/true);
+        ClusterSync::Sources{.with_reports = true, .with_counts = false});
     ASSERT_TRUE(Soon([this] { return sync_->synced(); }));
   }
   void TearDown() override {

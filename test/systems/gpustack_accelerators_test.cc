@@ -82,7 +82,7 @@ class Host : public SystemNode {
 class GpustackAccelerators : public ::testing::TestWithParam<Vendor> {};
 
 INSTANTIATE_TEST_SUITE_P(, GpustackAccelerators, ::testing::ValuesIn(kVendors),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& each) { return each.param.name; });
 
 TEST_P(GpustackAccelerators, WholeCards) {
   Host names(GetParam());

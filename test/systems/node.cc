@@ -130,6 +130,16 @@ cache::Fleet::ReportNews SystemNode::Report() {
     return news;
   }
   report_ = read->status;
+  // The API server shows those that run.
+  for (const auto& [name, held] : running_) {
+    Wish wish;
+    for (const auto& [resource, ids] : held) wish.limits[resource] = static_cast<int>(ids.size());
+    api::Pod pod = PodOf(name, wish);
+    pod.node_name = kNode;
+    pod.status.phase = "Running";
+    pod.status.container_statuses = 1;
+    fleet_->UpsertPod(pod);
+  }
   news = fleet_->UpsertReport(kNode, *report_);
   EXPECT_TRUE(news.applied) << news.error;
   return news;

@@ -141,7 +141,8 @@ TEST(SchedulerFile, Urls) {
              "the path /numafit");
   EXPECT_ONE(With("http://127.0.0.1:8888", "http://numafit.example:8888"), "WARN extender-tls",
              "plain HTTP to numafit.example");
-  EXPECT_ONE(With("ignorable: false", "enableHTTPS: true"), "FAIL extender-tls", "https");
+  EXPECT_ONE(With("ignorable: false", "enableHTTPS: true"), "FAIL extender-tls",
+             "begins with http:// although TLS is set up");
   EXPECT_ONE(With("http://127.0.0.1:8888", "https://127.0.0.1:8888\n  enableHTTPS: true"),
              "WARN extender-tls", "any certificate");
   EXPECT_THAT(Complaints(With("http://127.0.0.1:8888", "http://[::1]:8888")), IsEmpty());
