@@ -70,6 +70,7 @@ void MadeUpHost::AddRdmaDevice(const std::string& name, const std::string& pci_p
                                const std::string& netdev, const std::string& state) const {
   const std::string hardware = "/sys/devices/" + pci_path;
   Write(hardware + "/numa_node", fmt::format("{}\n", numa_node));
+  Write(hardware + "/vendor", "0x15b3\n");
   Write(hardware + "/infiniband/" + name + "/ports/1/state", state + "\n");
   Write(hardware + "/infiniband/" + name + "/ports/1/phys_state",
         state.find("ACTIVE") != std::string::npos ? "5: LinkUp\n" : "3: Disabled\n");

@@ -203,10 +203,10 @@ std::unique_ptr<SystemNode> WithPools(bool with_map = true) {
 
 TEST(SharedPools, WhereAPoolIsComesFromItsConfigMap) {
   const Case cases[] = {
-      {"the pool's NUMA node has free GPUs, and so has the other",
+      {"the kubelet takes a GPU of the first NUMA node, which is the pool's",
        {},
        {{{kGpu, 1}, {kPoolA, 1}}, {}},
-       "fits, aligned: possible",
+       "fits, aligned: guaranteed",
        {}},
       {"only the pool's NUMA node has free GPUs",
        {GpusOf(1)},
@@ -300,10 +300,12 @@ TEST(Slots, OnAHostWithAdaptersOnOneSocket) {
                      "fits, aligned: guaranteed",
                      {}};
   Check(*host(), near);
+  // On the empty host, too, the kubelet would take the GPU of NUMA node 0: it does not see the
+  // slots.
   const Case far = {"only the other one is free",
                     {{{kGpu, {Gpu(1)}}}},
                     {{{kGpu, 1}, {kHca, 1}}, {}},
-                    "numa-fragmented",
+                    "never-fits",
                     {}};
   Check(*host(), far);
 }
