@@ -53,7 +53,8 @@ std::string Placed(const json& workload) {
 // "2 unschedulable, 1 gated".
 std::string States(const json& workload) {
   std::string text;
-  for (const auto& [state, count] : workload.value("pods", json::object()).items()) {
+  const json pods = workload.value("pods", json::object());
+  for (const auto& [state, count] : pods.items()) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count.get<int>(), state);
   }
   if (const int missing = workload.value("missing", 0); missing > 0) {

@@ -133,7 +133,7 @@ func TestUnplaceableWorkloadsAreFlagged(t *testing.T) {
 		}
 		text := k.numafit(t, 1, "explain", "workload", "default/"+flag.Name)
 		t.Logf("numafit explain workload:\n%s", text)
-		if !strings.Contains(text, "gap-") || !strings.Contains(text, "has 1 gpu + 1 rdma") {
+		if !strings.Contains(text, "gap-") || !strings.Contains(text, "has 1 rdma + 1 gpu") {
 			t.Error("it does not say who holds the endpoints")
 		}
 
