@@ -84,12 +84,12 @@ func comeAndGo(t *testing.T, lab *cluster.Cluster, how churn) {
 // refusal is a Pod that a kubelet has refused.
 type refusal struct {
 	pod, node string
-	bound     time.Time // when it was seen to be bound
+	bound     time.Time // when it was bound, to the second
 	why       string
 }
 
 func (r refusal) String() string {
-	return fmt.Sprintf("%s, bound to %s at %s, failed: %s", r.pod, r.node, r.bound.Format("15:04:05.000"), r.why)
+	return fmt.Sprintf("%s, bound to %s at %s, failed: %s", r.pod, r.node, r.bound.Local().Format(time.TimeOnly), r.why)
 }
 
 // watchRefusals remembers every Pod that a kubelet refuses, also those that are deleted later.
@@ -105,8 +105,10 @@ func watchRefusals(t *testing.T, lab *cluster.Cluster) func() []refusal {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if _, known := bound[pod.UID]; !known {
-			bound[pod.UID] = time.Now()
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == core.PodScheduled && condition.Status == core.ConditionTrue {
+				bound[pod.UID] = condition.LastTransitionTime.Time
+			}
 		}
 		if pod.Status.Phase == core.PodFailed && pod.Status.Reason != "" {
 			refused[pod.UID] = refusal{pod.Name, pod.Spec.NodeName, bound[pod.UID], pod.Status.Reason + ": " + pod.Status.Message}
