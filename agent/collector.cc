@@ -5,6 +5,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "agent/device_groups.h"
@@ -33,6 +34,10 @@ constexpr char kSocketFile[] = "/pod-resources/kubelet.sock";
 constexpr std::chrono::milliseconds kCallTimeout{2'000};
 
 constexpr int kVersionAsks = 10;
+
+// A kubelet that has started knows its Pods after a second or two. Pods that have ended stay in its
+// checkpoint, so it is not waited for longer than this.
+constexpr std::int64_t kStartSeconds = 10;
 
 template <typename T, typename Parse>
 absl::Status ReadStateFile(const HostFiles& folder, const std::string& path, const Parse& parse,
@@ -205,8 +210,9 @@ void Collector::ReadPodResources() {
                        : absl::StatusOr<std::vector<ListedPod>>(allocatable.status());
   Note(kPodResources, pods.status());
   list_ok_ = pods.ok();
-  kubelet_away_ = !list_ok_ && NobodyListens(kubelet_.Path(kSocketFile));
   if (pods.ok()) seen_.pods = *std::move(pods);
+  kubelet_starting_ = IsStarting();
+  kubelet_away_ = kubelet_starting_ || (!list_ok_ && NobodyListens(kubelet_.Path(kSocketFile)));
   DeviceMemory::News news;
   news.allocatable = list_ok_ ? &*allocatable : nullptr;
   news.pods = seen_.pods.has_value() ? &*seen_.pods : nullptr;
@@ -216,6 +222,21 @@ void Collector::ReadPodResources() {
   news.checkpoint_is_current = written.has_value() && started.has_value() && *written >= *started;
   memory_.Observe(news);
   seen_.devices = memory_.table();
+}
+
+// It serves its list before the API server has told it of its Pods. What is missing in the list
+// then is as much there as before, and so would be its devices for a Pod that is bound meanwhile.
+bool Collector::IsStarting() const {
+  const std::optional<std::int64_t> made = kubelet_.ModifiedAt(kSocketFile);
+  const std::int64_t age = made.has_value() ? absl::ToUnixNanos(now_()) - *made : -1;
+  if (age < 0 || age > kStartSeconds * 1'000'000'000) return false;
+  if (!list_ok_) return true;
+  if (!seen_.checkpoint.has_value()) return false;
+  std::set<std::string> uids;
+  for (const DeviceCheckpoint::Entry& entry : seen_.checkpoint->entries) {
+    uids.insert(entry.pod_uid);
+  }
+  return uids.size() > seen_.pods->size();
 }
 
 v1alpha1::NodeReportStatus Collector::Report() {
@@ -258,6 +279,7 @@ bool Collector::PodsChanged() {
   // The kubelet limits the rate of all callers together; that says nothing about Pods.
   if (absl::IsResourceExhausted(pods.status())) return false;
   if (!pods.ok()) return list_ok_;
+  if (kubelet_starting_ && !IsStarting()) return true;
   return !list_ok_ || !seen_.pods.has_value() || *pods != *seen_.pods;
 }
 

@@ -71,6 +71,8 @@ class Collector {
   void ReadStateFiles();
   void ReadPodNames();
   void ReadPodResources();
+  // Whether the kubelet has just started and does not know all its Pods yet.
+  [[nodiscard]] bool IsStarting() const;
   void Note(const char* source, const absl::Status& status, const char* origin = "");
 
   const AgentConfig config_;
@@ -88,6 +90,7 @@ class Collector {
   std::vector<EndpointRule> rules_;                       // the configuration's, then the pools'
   bool list_ok_ = false;
   bool kubelet_away_ = false;
+  bool kubelet_starting_ = false;
   const AskVersion ask_version_;
   std::string version_;
   std::string version_error_;                // of the last time it was asked for

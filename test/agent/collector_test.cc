@@ -169,6 +169,33 @@ TEST_F(CollectorTest, KubeletRestart) {
   EXPECT_EQ(Fingerprint(collector.Collect()), Fingerprint(before));
 }
 
+TEST_F(CollectorTest, AKubeletThatDoesNotKnowItsPodsYetIsAway) {
+  kubelet_.Start();
+  Admit();
+  Collector collector(config_, [this] { return now_; });
+  now_ = absl::Now() + absl::Hours(1);
+  EXPECT_FALSE(collector.Collect().kubelet().away());
+  kubelet_.Stop();
+  kubelet_.SetPods({});
+  kubelet_.Start();
+  const absl::Time start = absl::Now();
+  now_ = start + absl::Seconds(1);
+  EXPECT_TRUE(collector.Collect().kubelet().away())
+      << "its checkpoint has a Pod that it does not list";
+  EXPECT_FALSE(collector.PodsChanged());
+  // It has ended, and the checkpoint will not change before the next admission.
+  now_ = start + absl::Seconds(11);
+  EXPECT_TRUE(collector.PodsChanged());
+  EXPECT_FALSE(collector.CollectPods().kubelet().away());
+  EXPECT_FALSE(collector.PodsChanged());
+  // Or the kubelet has heard of it.
+  now_ = start + absl::Seconds(2);
+  EXPECT_TRUE(collector.CollectPods().kubelet().away());
+  Admit();
+  EXPECT_TRUE(collector.PodsChanged());
+  EXPECT_FALSE(collector.CollectPods().kubelet().away());
+}
+
 TEST_F(CollectorTest, VersionIsAskedForUntilItIsKnownAndAgainWhenTheKubeletCameBack) {
   int asked = 0;
   absl::StatusOr<std::string> answer = absl::UnavailableError("away");
