@@ -46,7 +46,7 @@ case "$command" in
     [[ -n ${NUMAFIT_KUBE_PROBE:-} ]] || build release kube_probe >&2
     cd "$ROOT/test/lab"
     # One package at a time: each test starts a whole cluster.
-    exec go test -count=1 -p 1 -timeout 25m "$@" ./...
+    exec go test -count=1 -p 1 -timeout 40m "$@" ./...
     ;;
   *)
     [[ -x $lab ]] || build_programs

@@ -75,7 +75,7 @@ func awaitFlag(t *testing.T, job, cause string) flagged {
 // Quota covers GPUs, endpoints run out, the next Workload is Admitted and its Pod waits: said with the
 // cause and the numbers in the read API, the metrics, an Event and on the command line; and cleared when
 // an endpoint is given back.
-func TestUnplaceableWorkloadsAreFlagged(t *testing.T) {
+func TestKueueUnplaceableWorkloadsAreFlagged(t *testing.T) {
 	k := startKueueLab(t, cluster.Options{}, gpusOnly)
 	startNumafit(t, k.Cluster)
 	k.queue(t, "gap", "16")
