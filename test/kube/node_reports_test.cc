@@ -23,6 +23,7 @@ api::NodeReport Report(int generation, const std::string& boot = "boot-1",
   v1alpha1::NodeReportStatus status = api_testing::SampleReport();
   status.set_generation(generation);
   status.set_boot_id(boot);
+  status.set_node_name(name);
   api::NodeReport report;
   report.metadata.name = name;
   report.status = std::make_shared<v1alpha1::NodeReportStatus>(status);
