@@ -6,8 +6,8 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +16,7 @@
 #include "cache/judge.h"
 #include "extender/cluster_sync.h"
 #include "prometheus/counter.h"
-#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/sinks/base_sink.h"
 #include "test/cache/machines.h"
 #include "test/cache/reports.h"
 #include "test/extender/support.h"
@@ -51,6 +51,25 @@ json GoodReport(const std::string& node, int generation) {
   report.status = std::make_shared<const v1alpha1::NodeReportStatus>(status);
   return json::parse(api::NodeReportToJson(report));
 }
+
+// What has been logged, also while others log.
+class TextSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::string text() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return text_;
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    text_.append(line.data(), line.size());
+  }
+  void flush_() override {}
+
+  std::string text_;
+};
 
 class HostileReports : public ::testing::Test {
  protected:
@@ -108,7 +127,7 @@ class HostileReports : public ::testing::Test {
 
   // The last line of that event.
   std::string LastLine(const std::string& event) {
-    std::istringstream text(text_.str());
+    std::istringstream text(sink_->text());
     std::string last;
     for (std::string line; std::getline(text, line);) {
       if (json::parse(line)["event"] == event) last = line;
@@ -116,9 +135,9 @@ class HostileReports : public ::testing::Test {
     return last;
   }
 
-  std::ostringstream text_;
+  std::shared_ptr<TextSink> sink_ = std::make_shared<TextSink>();
   Metrics metrics_;
-  DecisionLog log_{{LogLevel::kInfo, 0}, std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)};
+  DecisionLog log_{{LogLevel::kInfo, 0}, sink_};
   cache::VerdictStore verdicts_{{}};
   Offers offers_{16, 1'000};
   std::unique_ptr<cache::Fleet> fleet_ = cache::Fleet::FromReports(api::ResourceClasses(), {});

@@ -219,9 +219,8 @@ func putTopology(t *testing.T, lab *cluster.Cluster, node string, free0, free1 i
 // wantSource is empty when the extender knows the node by this source.
 func wantSource(t *testing.T, node, want string) string {
 	t.Helper()
-	nodes, _ := nodesOf(t).(map[string]any)["nodes"].([]any)
-	for _, each := range nodes {
-		entry := each.(map[string]any)
+	nodes := nodesOf(t)
+	for _, entry := range nodes {
 		if entry["name"] == node && entry["report"] == want {
 			return ""
 		}

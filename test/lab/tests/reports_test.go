@@ -263,7 +263,7 @@ func (h *hunt) excuses(r refusal) bool {
 
 // nodesOf is what the extender says of every node, but for how its clock differs from the agent's: that
 // is measured when a report comes.
-func nodesOf(t *testing.T) any {
+func nodesOf(t *testing.T) []map[string]any {
 	t.Helper()
 	response, err := http.Get("http://" + cluster.ReadAddress + "/v1/nodes")
 	if err != nil {
