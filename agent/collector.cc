@@ -4,6 +4,8 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <set>
 #include <utility>
@@ -236,7 +238,13 @@ bool Collector::IsStarting() const {
   for (const DeviceCheckpoint::Entry& entry : seen_.checkpoint->entries) {
     uids.insert(entry.pod_uid);
   }
-  return uids.size() > seen_.pods->size();
+  // Static Pods are listed before all others, and most Pods have no device.
+  const auto holders =
+      std::count_if(seen_.pods->begin(), seen_.pods->end(), [](const ListedPod& pod) {
+        return std::any_of(pod.containers.begin(), pod.containers.end(),
+                           [](const ListedContainer& each) { return !each.devices.empty(); });
+      });
+  return static_cast<std::ptrdiff_t>(uids.size()) > holders;
 }
 
 v1alpha1::NodeReportStatus Collector::Report() {

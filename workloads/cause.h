@@ -57,12 +57,12 @@ struct Finding {
 };
 
 // The verdict of the fleet about `demand`, for a Pod that may go to `pinned_node` only (empty: to
-// every node). kKubeletRefused and kSchedulerError need the Pod's own state: CauseOf. Takes read
+// every node). kKubeletRefused and kSchedulerError need the Pod's own state: FindCause. Takes read
 // guards; costs a judgement per distinct state of a node.
 [[nodiscard]] Finding LookAtFleet(const cache::Fleet& fleet, const policy::Demand& demand,
                                   std::string_view pinned_node);
 
-// The finding about Pods that are blocked. `has_error`: the scheduler failed on them.
+// The finding about Pods that are blocked: LookAtFleet, and what their own state says. Thread-safe.
 [[nodiscard]] Finding FindCause(const cache::Fleet& fleet, const Blocked& blocked);
 
 // "wants 4 rdma on one NUMA node; 3 free at most (gpu-a-002 NUMA 1); 11 free in all": the sentence

@@ -50,11 +50,6 @@ struct PodFacts {
   std::string group;  // …/prebuilt-workload-name or …/pod-group-name, annotation before label
   std::vector<std::string> owners;  // uids: its own, and those of its owners
   std::string pod_set;              // label kueue.x-k8s.io/podset; else annotation …/role-hash
-
-  // Whether there is any sign of Kueue, or an owner that could lead to it.
-  [[nodiscard]] bool MayBelong() const {
-    return !slice.empty() || !workload.empty() || !group.empty() || !owners.empty();
-  }
 };
 
 // `classes` and `options` are those by which the extender reads Pods.

@@ -149,7 +149,7 @@ void WorkloadIndex::ReplacePods(std::vector<PodFacts> pods) {
 }
 
 void WorkloadIndex::UpsertPod(PodFacts pod) {
-  if (pod.uid.empty() || !pod.MayBelong()) return;
+  if (pod.uid.empty()) return;
   std::string uid = pod.uid;
   pods_.insert_or_assign(std::move(uid), std::move(pod));
 }

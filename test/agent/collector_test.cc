@@ -176,7 +176,7 @@ TEST_F(CollectorTest, AKubeletThatDoesNotKnowItsPodsYetIsAway) {
   now_ = absl::Now() + absl::Hours(1);
   EXPECT_FALSE(collector.Collect().kubelet().away());
   kubelet_.Stop();
-  kubelet_.SetPods({});
+  kubelet_.SetPods({{"kube-system", "static", {{"main", {}, {}}}}});
   kubelet_.Start();
   const absl::Time start = absl::Now();
   now_ = start + absl::Seconds(1);
