@@ -238,11 +238,6 @@ std::string WorkloadService::ToJson(bool all, std::string_view only) const {
   return workloads::ToJson(statuses_, flags_, all, only);
 }
 
-std::vector<Flag> WorkloadService::flags() const {
-  const api::MutexLock lock(mutex_);
-  return flags_;
-}
-
 void WorkloadService::AddMetrics(const WorkloadService* service,
                                  std::vector<prometheus::MetricFamily>* families) {
   std::map<std::pair<std::string, std::string>, int> unplaceable;

@@ -67,8 +67,6 @@ class WorkloadService {
 
   // workloads/status_json.h
   [[nodiscard]] std::string ToJson(bool all, std::string_view only) const;
-  // By namespace/name: its flag, if it has one.
-  [[nodiscard]] std::vector<workloads::Flag> flags() const;
   // Of a null service: the same families, without Workloads.
   static void AddMetrics(const WorkloadService* service,
                          std::vector<prometheus::MetricFamily>* families);

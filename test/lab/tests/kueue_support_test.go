@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"numafit.io/test/lab/cluster"
-	"numafit.io/test/lab/fleet"
 )
 
 // kueueLab is a cluster with the real Kueue, Jobs, and a scheduler as it comes.
@@ -40,18 +39,9 @@ var (
 // startKueueLab starts the two machines of test/fleets/lab-kueue.yaml (16 GPUs, 8 endpoints in all).
 func startKueueLab(t *testing.T, options cluster.Options, kueue cluster.KueueOptions) *kueueLab {
 	t.Helper()
-	root, err := cluster.FindRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	numafit, err := fleet.FindNumafit(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if options.Fleet, err = fleet.Load(filepath.Join(root, "test", "fleets", "lab-kueue.yaml"), numafit); err != nil {
-		t.Fatal(err)
-	}
+	options.Fleet = fleetOf(t, "lab-kueue.yaml")
 	k := &kueueLab{Cluster: startLab(t, options)}
+	var err error
 	if k.objects, err = k.Objects(); err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,24 @@ func labFleet(t *testing.T, root string) *fleet.Fleet {
 	return loaded
 }
 
+// fleetOf loads a file of test/fleets.
+func fleetOf(t *testing.T, file string) *fleet.Fleet {
+	t.Helper()
+	root, err := cluster.FindRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	numafit, err := fleet.FindNumafit(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := fleet.Load(filepath.Join(root, "test", "fleets", file), numafit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
 // startLab starts a cluster for one test. When the test fails its files stay, and their place is named.
 func startLab(t *testing.T, options cluster.Options) *cluster.Cluster {
 	t.Helper()

@@ -16,7 +16,6 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 
 	"numafit.io/test/lab/cluster"
-	"numafit.io/test/lab/fleet"
 )
 
 // The whole chain: an agent on each node reads what its real kubelet has and holds, writes its NodeReport
@@ -123,19 +122,7 @@ type identity struct{ kubeconfig, tokenFile string }
 // identities by node and the extender's kubeconfig.
 func startReports(t *testing.T) (*cluster.Cluster, map[string]identity, string) {
 	t.Helper()
-	root, err := cluster.FindRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	numafit, err := fleet.FindNumafit(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	machines, err := fleet.Load(filepath.Join(root, "test", "fleets", "lab-storm.yaml"), numafit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lab := startLab(t, cluster.Options{Fleet: machines})
+	lab := startLab(t, cluster.Options{Fleet: fleetOf(t, "lab-storm.yaml")})
 	applyManifests(t, lab)
 	agents := map[string]identity{}
 	for _, node := range lab.Nodes() {
