@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "test/systems/node.h"
 
 namespace numafit::systems {
@@ -17,6 +19,12 @@ struct Vendor {
   const char* prefix;  // of a card's id
   int slices;          // per card; 0: the vendor has no such family
 };
+
+// The name of the test, instead of the bytes of its pointers.
+void PrintTo(const Vendor& vendor, std::ostream* out) {
+  *out << vendor.key;
+}
+
 constexpr Vendor kVendors[] = {
     {"Nvidia", "nvidia.com/gpu", "h100-80gb-hbm3", "GPU-", 128},
     {"Amd", "amd.com/gpu", "mi300x-192g", "", 0},
