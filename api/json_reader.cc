@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "absl/time/time.h"
+
 namespace numafit::api {
 namespace {
 
@@ -85,6 +87,47 @@ std::int64_t JsonReader::Int(std::int64_t min, std::int64_t max) const {
     return 0;
   }
   return number;
+}
+
+std::int64_t JsonReader::Seconds() const {
+  const std::string text = String();
+  if (text.empty()) return 0;
+  absl::Time time;
+  if (std::string error; !absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
+    Fail(fmt::format("\"{:.64}\" is not an RFC 3339 time", text));
+    return 0;
+  }
+  return absl::ToUnixSeconds(time);
+}
+
+Quantity JsonReader::AsQuantity() const {
+  if (IsNull()) return {};
+  // apimachinery takes blanks around the text, too.
+  std::string text = value_->is_number() ? value_->dump() : String();
+  constexpr std::string_view kBlanks = " \t\r\n\v\f";
+  text.erase(0, std::min(text.find_first_not_of(kBlanks), text.size()));
+  text.erase(text.find_last_not_of(kBlanks) + 1);
+  if (text.empty() && !value_->is_string()) return {};  // wrong type, reported above
+  const absl::StatusOr<Quantity> quantity = Quantity::Parse(text);
+  if (!quantity.ok()) {
+    Fail(std::string(quantity.status().message()));
+    return {};
+  }
+  return *quantity;
+}
+
+StringMap JsonReader::AsStringMap() const {
+  StringMap map;
+  ForEachMember([&](const std::string& key, const JsonReader& value) {
+    map.insert_or_assign(key, value.String());
+  });
+  return map;
+}
+
+std::vector<std::string> JsonReader::Strings() const {
+  std::vector<std::string> texts;
+  ForEach([&](const JsonReader& entry) { texts.push_back(entry.String()); });
+  return texts;
 }
 
 std::size_t JsonReader::Size() const {

@@ -6,8 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "api/objects.h"
+#include "api/quantity.h"
 
 namespace numafit::api {
 
@@ -28,6 +31,12 @@ class JsonReader {
   [[nodiscard]] std::string String() const;
   [[nodiscard]] bool Bool() const;
   [[nodiscard]] std::int64_t Int(std::int64_t min, std::int64_t max) const;
+  // An RFC 3339 time as seconds since the epoch; 0 when absent or empty.
+  [[nodiscard]] std::int64_t Seconds() const;
+  // A resource.Quantity, as text or as a bare number (as apimachinery takes it).
+  [[nodiscard]] Quantity AsQuantity() const;
+  [[nodiscard]] StringMap AsStringMap() const;
+  [[nodiscard]] std::vector<std::string> Strings() const;
   // The number of elements of an array.
   [[nodiscard]] std::size_t Size() const;
   // Any value; null when absent.

@@ -24,6 +24,7 @@ struct OwnerReference {
   std::string name;
   std::string uid;
   bool controller = false;
+  std::string api_version = {};
 
   friend bool operator==(const OwnerReference&, const OwnerReference&) = default;
 };

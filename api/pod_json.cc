@@ -13,46 +13,10 @@ namespace {
 
 using nlohmann::json;
 
-std::int64_t ReadTime(const JsonReader& reader) {
-  const std::string text = reader.String();
-  if (text.empty()) return 0;
-  absl::Time time;
-  if (std::string error; !absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
-    reader.Fail(fmt::format("\"{}\" is not an RFC 3339 time", text.substr(0, 64)));
-    return 0;
-  }
-  return absl::ToUnixSeconds(time);
-}
-
-StringMap ReadStringMap(const JsonReader& reader) {
-  StringMap map;
-  reader.ForEachMember([&](const std::string& key, const JsonReader& value) {
-    map.insert_or_assign(key, value.String());
-  });
-  return map;
-}
-
-Quantity ReadQuantity(const JsonReader& reader) {
-  if (reader.IsNull()) return Quantity();
-  // apimachinery takes bare numbers too, and blanks around the text.
-  std::string text = reader.Raw().is_number() ? reader.Raw().dump() : reader.String();
-  constexpr std::string_view kBlanks = " \t\r\n\v\f";
-  text.erase(0, std::min(text.find_first_not_of(kBlanks), text.size()));
-  text.erase(text.find_last_not_of(kBlanks) + 1);
-  if (text.empty() && !reader.Raw().is_string()) return Quantity();  // wrong type, reported above
-  const absl::StatusOr<Quantity> quantity = Quantity::Parse(text);
-  if (!quantity.ok()) {
-    const absl::string_view message = quantity.status().message();
-    reader.Fail({message.data(), message.size()});
-    return Quantity();
-  }
-  return *quantity;
-}
-
 ResourceList ReadResourceList(const JsonReader& reader) {
   ResourceList list;
   reader.ForEachMember([&](const std::string& name, const JsonReader& value) {
-    list.insert_or_assign(name, ReadQuantity(value));
+    list.insert_or_assign(name, value.AsQuantity());
   });
   return list;
 }
@@ -75,7 +39,8 @@ std::vector<OwnerReference> ReadOwners(const JsonReader& reader) {
     owners.push_back({.kind = entry["kind"].String(),
                       .name = entry["name"].String(),
                       .uid = entry["uid"].String(),
-                      .controller = entry["controller"].Bool()});
+                      .controller = entry["controller"].Bool(),
+                      .api_version = entry["apiVersion"].String()});
   });
   return owners;
 }
@@ -85,10 +50,10 @@ ObjectMeta ReadMeta(const JsonReader& reader) {
           .namespace_ = reader["namespace"].String(),
           .uid = reader["uid"].String(),
           .resource_version = reader["resourceVersion"].String(),
-          .labels = ReadStringMap(reader["labels"]),
-          .annotations = ReadStringMap(reader["annotations"]),
-          .creation_time = ReadTime(reader["creationTimestamp"]),
-          .deletion_time = ReadTime(reader["deletionTimestamp"]),
+          .labels = reader["labels"].AsStringMap(),
+          .annotations = reader["annotations"].AsStringMap(),
+          .creation_time = reader["creationTimestamp"].Seconds(),
+          .deletion_time = reader["deletionTimestamp"].Seconds(),
           .owners = ReadOwners(reader["ownerReferences"])};
 }
 
@@ -137,7 +102,7 @@ Pod ReadPod(const JsonReader& reader) {
   }
   pod.resource_claims = ReadNames(spec["resourceClaims"]);
   pod.scheduling_gates = ReadNames(spec["schedulingGates"]);
-  pod.node_selector = ReadStringMap(spec["nodeSelector"]);
+  pod.node_selector = spec["nodeSelector"].AsStringMap();
   pod.status = ReadPodStatus(reader["status"]);
   return pod;
 }
@@ -252,6 +217,7 @@ json WriteMeta(const ObjectMeta& meta) {
   json owners = json::array();
   for (const OwnerReference& owner : meta.owners) {
     json entry = {{"kind", owner.kind}, {"name", owner.name}, {"uid", owner.uid}};
+    Put(entry, "apiVersion", owner.api_version);
     if (owner.controller) entry["controller"] = true;
     owners.push_back(std::move(entry));
   }

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/time/time.h"
 #include "api/json_reader.h"
 #include "api/pod_json.h"
 
@@ -16,25 +15,8 @@ using nlohmann::json;
 
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
-std::int64_t ReadSeconds(const JsonReader& reader) {
-  const std::string text = reader.String();
-  if (text.empty()) return 0;
-  absl::Time time;
-  if (std::string error; !absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
-    reader.Fail(fmt::format("\"{:.64}\" is not an RFC 3339 time", text));
-    return 0;
-  }
-  return absl::ToUnixSeconds(time);
-}
-
 int ReadCount(const JsonReader& reader) {
   return static_cast<int>(reader.Int(0, kMaxCount));
-}
-
-std::vector<std::string> ReadTexts(const JsonReader& reader) {
-  std::vector<std::string> texts;
-  reader.ForEach([&](const JsonReader& entry) { texts.push_back(entry.String()); });
-  return texts;
 }
 
 PodSet ReadPodSet(const JsonReader& reader) {
@@ -61,7 +43,7 @@ class LevelValues {
       : universal_(reader["universal"].String()),
         prefix_(reader["individual"]["prefix"].String()),
         suffix_(reader["individual"]["suffix"].String()),
-        roots_(ReadTexts(reader["individual"]["roots"])),
+        roots_(reader["individual"]["roots"].Strings()),
         is_universal_(!reader["universal"].IsNull()) {}
 
   [[nodiscard]] bool Has(int count) const {
@@ -113,11 +95,11 @@ void ReadSlice(const JsonReader& slice, std::vector<TopologyDomain>& domains) {
 void ReadTopology(const JsonReader& reader, PodSetAssignment& assignment) {
   if (reader.IsNull()) return;
   assignment.has_topology = true;
-  assignment.levels = ReadTexts(reader["levels"]);
+  assignment.levels = reader["levels"].Strings();
   // v1beta1
   reader["domains"].ForEach([&](const JsonReader& entry) {
     assignment.domains.push_back(
-        {.values = ReadTexts(entry["values"]), .count = ReadCount(entry["count"])});
+        {.values = entry["values"].Strings(), .count = ReadCount(entry["count"])});
   });
   // v1beta2
   reader["slices"].ForEach([&](const JsonReader& slice) { ReadSlice(slice, assignment.domains); });
@@ -140,7 +122,7 @@ WorkloadCondition ReadCondition(const JsonReader& reader) {
           .is_true = reader["status"].String() == "True",
           .reason = reader["reason"].String(),
           .message = reader["message"].String(),
-          .since = ReadSeconds(reader["lastTransitionTime"])};
+          .since = reader["lastTransitionTime"].Seconds()};
 }
 
 void ReadStatus(const JsonReader& reader, Workload& workload) {
@@ -154,7 +136,7 @@ void ReadStatus(const JsonReader& reader, Workload& workload) {
     workload.checks.push_back({.name = entry["name"].String(),
                                .state = entry["state"].String(),
                                .message = entry["message"].String(),
-                               .since = ReadSeconds(entry["lastTransitionTime"])});
+                               .since = entry["lastTransitionTime"].Seconds()});
   });
   reader["reclaimablePods"].ForEach([&](const JsonReader& entry) {
     workload.reclaimable.insert_or_assign(entry["name"].String(), ReadCount(entry["count"]));

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/kueue_objects.h"
 #include "api/node_report.h"
 #include "api/node_resource_topology.h"
 #include "api/objects.h"
@@ -179,6 +180,47 @@ std::unique_ptr<Watch> WatchNodeReports(Client& client, WatchOptions options,
 // set.
 std::unique_ptr<Watch> WatchWorkloads(Client& client, const std::string& version,
                                       WatchOptions options, WatchHandlers<api::Workload> handlers);
+
+// Kueue's other objects, likewise.
+std::unique_ptr<Watch> WatchAdmissionChecks(Client& client, const std::string& version,
+                                            WatchOptions options,
+                                            WatchHandlers<api::AdmissionCheck> handlers);
+std::unique_ptr<Watch> WatchResourceFlavors(Client& client, const std::string& version,
+                                            WatchOptions options,
+                                            WatchHandlers<api::ResourceFlavor> handlers);
+std::unique_ptr<Watch> WatchClusterQueues(Client& client, const std::string& version,
+                                          WatchOptions options,
+                                          WatchHandlers<api::ClusterQueue> handlers);
+
+// A verdict of ours on a Workload: its own entry of status.admissionChecks.
+struct CheckStateRequest {
+  std::string version;  // of Kueue's API
+  std::string workload_namespace;
+  std::string workload_name;
+  std::string workload_uid;
+  std::string resource_version;  // at which the verdict was made
+  std::string check;             // the AdmissionCheck's name
+  std::string state;             // Pending, Ready, Retry
+  std::string message;           // for people; cut to 32768 bytes
+  std::int64_t since = 0;        // lastTransitionTime, seconds since the epoch: of this state
+};
+// Server-side apply of that one entry; those of other checks stay (kueue.md 4). Aborted: the
+// Workload has changed since, or is another one; its news bring the next chance. NotFound: it is
+// gone. Kueue's webhook checks the write: without Kueue it fails (Internal, Unavailable).
+absl::Status ApplyCheckState(Client& client, const CheckStateRequest& request);
+
+// The condition Active of an AdmissionCheck: whether its controller is at work. While it is not
+// True Kueue admits nothing in the queues that use it.
+struct CheckActiveRequest {
+  std::string version;
+  std::string name;
+  bool active = false;
+  std::string reason;  // one word
+  std::string message;
+  std::int64_t observed_generation = 0;
+  std::int64_t since = 0;  // seconds since the epoch
+};
+absl::Status ApplyCheckActive(Client& client, const CheckActiveRequest& request);
 
 // The version of Kueue's API to ask for: v1beta2 where it is served, else v1beta1 (asking for the
 // version that is not stored needs Kueue's webhook). NotFound: Kueue is not installed, or serves

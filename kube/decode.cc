@@ -71,7 +71,8 @@ std::vector<api::OwnerReference> ConvertOwners(Repeated& owners) {
     result.push_back({.kind = std::move(*owner.mutable_kind()),
                       .name = std::move(*owner.mutable_name()),
                       .uid = std::move(*owner.mutable_uid()),
-                      .controller = owner.controller()});
+                      .controller = owner.controller(),
+                      .api_version = std::move(*owner.mutable_api_version())});
   }
   return result;
 }
@@ -205,6 +206,30 @@ struct Kind<api::NodeResourceTopology> {
   static constexpr std::string_view kName = api::kNodeResourceTopologyKind;
   static absl::StatusOr<api::NodeResourceTopology> FromJson(const nlohmann::json& value) {
     return api::ReadNodeResourceTopology(value);
+  }
+};
+
+template <>
+struct Kind<api::AdmissionCheck> {
+  static constexpr std::string_view kName = "AdmissionCheck";
+  static absl::StatusOr<api::AdmissionCheck> FromJson(const nlohmann::json& value) {
+    return api::ReadAdmissionCheck(value);
+  }
+};
+
+template <>
+struct Kind<api::ResourceFlavor> {
+  static constexpr std::string_view kName = "ResourceFlavor";
+  static absl::StatusOr<api::ResourceFlavor> FromJson(const nlohmann::json& value) {
+    return api::ReadResourceFlavor(value);
+  }
+};
+
+template <>
+struct Kind<api::ClusterQueue> {
+  static constexpr std::string_view kName = "ClusterQueue";
+  static absl::StatusOr<api::ClusterQueue> FromJson(const nlohmann::json& value) {
+    return api::ReadClusterQueue(value);
   }
 };
 
@@ -427,6 +452,18 @@ template absl::StatusOr<Event<api::NodeReport>> DecodeEvent<api::NodeReport>(std
 template absl::StatusOr<List<api::Workload>> DecodeList<api::Workload>(std::string_view, Encoding);
 template absl::StatusOr<Event<api::Workload>> DecodeEvent<api::Workload>(std::string_view,
                                                                          Encoding);
+template absl::StatusOr<List<api::AdmissionCheck>> DecodeList<api::AdmissionCheck>(std::string_view,
+                                                                                   Encoding);
+template absl::StatusOr<Event<api::AdmissionCheck>> DecodeEvent<api::AdmissionCheck>(
+    std::string_view, Encoding);
+template absl::StatusOr<List<api::ResourceFlavor>> DecodeList<api::ResourceFlavor>(std::string_view,
+                                                                                   Encoding);
+template absl::StatusOr<Event<api::ResourceFlavor>> DecodeEvent<api::ResourceFlavor>(
+    std::string_view, Encoding);
+template absl::StatusOr<List<api::ClusterQueue>> DecodeList<api::ClusterQueue>(std::string_view,
+                                                                               Encoding);
+template absl::StatusOr<Event<api::ClusterQueue>> DecodeEvent<api::ClusterQueue>(std::string_view,
+                                                                                 Encoding);
 template absl::StatusOr<List<api::NodeResourceTopology>> DecodeList<api::NodeResourceTopology>(
     std::string_view, Encoding);
 template absl::StatusOr<Event<api::NodeResourceTopology>> DecodeEvent<api::NodeResourceTopology>(

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/kueue_objects.h"
 #include "api/node_report.h"
 #include "api/node_resource_topology.h"
 #include "api/objects.h"
@@ -44,10 +45,10 @@ struct Event {
   ApiStatus error;  // of kError
 };
 
-// Instantiated for api::Pod, api::Node, api::NodeReport and, but for DecodeObject,
-// api::NodeResourceTopology and api::Workload (these three in JSON only, where one that cannot be
-// used is no error). Malformed bytes are
-// DataLoss and never crash: every length inside is checked by the parser against what is there.
+// Instantiated for api::Pod, api::Node, api::NodeReport and, but for DecodeObject, for
+// api::NodeResourceTopology and Kueue's objects (custom resources come in JSON only, and one that
+// cannot be used is no error). Malformed bytes are DataLoss and never crash: every length inside is
+// checked by the parser against what is there.
 template <typename T>
 absl::StatusOr<T> DecodeObject(std::string_view bytes, Encoding encoding);
 template <typename T>

@@ -20,6 +20,11 @@ inline constexpr char kNodeResourceTopologiesPath[] =
     "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies";
 inline constexpr char kNodeReportsPath[] = "/apis/numafit.io/v1alpha1/nodereports";
 
+// Where Kueue's objects are: those of all namespaces, or the cluster-scoped ones.
+inline std::string KueuePath(const std::string& version, const std::string& resource) {
+  return "/apis/kueue.x-k8s.io/" + version + "/" + resource;
+}
+
 // The absl status of an answer that is no success.
 inline absl::Status StatusOf(const Response& response) {
   return ToAbslStatus(response.status,

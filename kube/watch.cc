@@ -317,8 +317,31 @@ std::unique_ptr<Watch> WatchNodeReports(Client& client, WatchOptions options,
 std::unique_ptr<Watch> WatchWorkloads(Client& client, const std::string& version,
                                       WatchOptions options, WatchHandlers<api::Workload> handlers) {
   return std::make_unique<ListWatch<api::Workload>>(
-      client.transport(), fmt::format("/apis/kueue.x-k8s.io/{}/workloads", version),
-      std::move(options), std::move(handlers));
+      client.transport(), KueuePath(version, "workloads"), std::move(options), std::move(handlers));
+}
+
+std::unique_ptr<Watch> WatchAdmissionChecks(Client& client, const std::string& version,
+                                            WatchOptions options,
+                                            WatchHandlers<api::AdmissionCheck> handlers) {
+  return std::make_unique<ListWatch<api::AdmissionCheck>>(client.transport(),
+                                                          KueuePath(version, "admissionchecks"),
+                                                          std::move(options), std::move(handlers));
+}
+
+std::unique_ptr<Watch> WatchResourceFlavors(Client& client, const std::string& version,
+                                            WatchOptions options,
+                                            WatchHandlers<api::ResourceFlavor> handlers) {
+  return std::make_unique<ListWatch<api::ResourceFlavor>>(client.transport(),
+                                                          KueuePath(version, "resourceflavors"),
+                                                          std::move(options), std::move(handlers));
+}
+
+std::unique_ptr<Watch> WatchClusterQueues(Client& client, const std::string& version,
+                                          WatchOptions options,
+                                          WatchHandlers<api::ClusterQueue> handlers) {
+  return std::make_unique<ListWatch<api::ClusterQueue>>(client.transport(),
+                                                        KueuePath(version, "clusterqueues"),
+                                                        std::move(options), std::move(handlers));
 }
 
 std::unique_ptr<Watch> WatchNodeResourceTopologies(

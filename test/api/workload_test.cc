@@ -44,7 +44,7 @@ TEST(WorkloadTest, TheFieldsThatWeRead) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->FullName(), "team-a/job-a-1f2e3");
   ASSERT_EQ(read->metadata.owners.size(), 1U);
-  EXPECT_EQ(read->metadata.owners[0], (OwnerReference{"Job", "a", "j", true}));
+  EXPECT_EQ(read->metadata.owners[0], (OwnerReference{"Job", "a", "j", true, "batch/v1"}));
   EXPECT_EQ(read->queue_name, "team-a");
   EXPECT_EQ(read->priority, -5);
   EXPECT_TRUE(read->active) << "absent is true";

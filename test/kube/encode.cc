@@ -25,6 +25,7 @@ void Fill(const api::ObjectMeta& meta, k8s::ObjectMeta* out) {
     reference.set_name(owner.name);
     reference.set_uid(owner.uid);
     reference.set_controller(owner.controller);
+    reference.set_api_version(owner.api_version);
   }
 }
 

@@ -142,18 +142,37 @@ void FakeApiServer::DeleteNodeResourceTopology(const std::string& name) {
 }
 
 void FakeApiServer::PutWorkload(const std::string& object) {
-  const std::lock_guard lock(state_->mutex);
-  state_->StoreCustom(Collection::kWorkloads, json::parse(object));
+  PutKueueObject("workloads", object);
 }
 
 void FakeApiServer::DeleteWorkload(const std::string& pod_namespace, const std::string& name) {
+  DeleteKueueObject("workloads", pod_namespace + "/" + name);
+}
+
+void FakeApiServer::PutKueueObject(const std::string& plural, const std::string& object) {
   const std::lock_guard lock(state_->mutex);
-  state_->DeleteCustom(Collection::kWorkloads, pod_namespace + "/" + name);
+  state_->StoreCustom(KueueCollection(plural), json::parse(object));
+}
+
+void FakeApiServer::DeleteKueueObject(const std::string& plural, const std::string& name) {
+  const std::lock_guard lock(state_->mutex);
+  state_->DeleteCustom(KueueCollection(plural), name);
+}
+
+std::optional<std::string> FakeApiServer::FindKueueObject(const std::string& plural,
+                                                          const std::string& name) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->FindCustom(KueueCollection(plural), name);
 }
 
 void FakeApiServer::ServeKueue(std::vector<std::string> versions) {
   const std::lock_guard lock(state_->mutex);
   state_->kueue_versions = std::move(versions);
+}
+
+void FakeApiServer::PutDocument(const std::string& path, const std::string& body, int status) {
+  const std::lock_guard lock(state_->mutex);
+  state_->documents[path] = {status, body};
 }
 
 void FakeApiServer::ServeNodeResourceTopologies(bool on) {
@@ -163,9 +182,7 @@ void FakeApiServer::ServeNodeResourceTopologies(bool on) {
 
 std::optional<std::string> FakeApiServer::FindNodeReport(const std::string& name) const {
   const std::lock_guard lock(state_->mutex);
-  const auto found = state_->node_reports.find(name);
-  if (found == state_->node_reports.end()) return std::nullopt;
-  return found->second.as_json.dump();
+  return state_->FindCustom(Collection::kNodeReports, name);
 }
 
 void FakeApiServer::ServeNodeReports(bool on) {
@@ -263,6 +280,11 @@ void FakeApiServer::Release() {
 void FakeApiServer::RequireToken(const std::string& token) {
   const std::lock_guard lock(state_->mutex);
   state_->token = token;
+}
+
+void FakeApiServer::Forbid(std::vector<std::string> paths) {
+  const std::lock_guard lock(state_->mutex);
+  state_->forbidden = std::move(paths);
 }
 
 std::vector<FakeApiServer::Seen> FakeApiServer::requests() const {

@@ -54,11 +54,19 @@ class FakeApiServer {
   void PutNodeResourceTopology(const std::string& object);
   void DeleteNodeResourceTopology(const std::string& name);
   void ServeNodeResourceTopologies(bool on);
-  // Kueue's Workloads likewise, by namespace and name; the group serves these versions, none at
-  // first: then it is not installed.
+  // Kueue's objects likewise: "workloads" by namespace/name, "clusterqueues", "resourceflavors" and
+  // "admissionchecks" by name; the group serves these versions, none at first: then it is not
+  // installed. The status of Workloads and AdmissionChecks takes server-side applies.
+  void PutKueueObject(const std::string& plural, const std::string& object);
+  void DeleteKueueObject(const std::string& plural, const std::string& name);
+  [[nodiscard]] std::optional<std::string> FindKueueObject(const std::string& plural,
+                                                           const std::string& name) const;
   void PutWorkload(const std::string& object);
   void DeleteWorkload(const std::string& pod_namespace, const std::string& name);
   void ServeKueue(std::vector<std::string> versions);
+  // A GET of this very path is answered with this JSON: discovery, and objects of other kinds. With
+  // another status than 200 it is refused.
+  void PutDocument(const std::string& path, const std::string& body, int status = 200);
   // The posted Events as JSON.
   [[nodiscard]] std::vector<std::string> events() const;
   [[nodiscard]] std::int64_t resource_version() const;
@@ -88,6 +96,8 @@ class FakeApiServer {
   void BeforeWrite(std::function<void()> call);
   // 401 unless the bearer token is this one; empty: none is needed.
   void RequireToken(const std::string& token);
+  // 403 for every path that contains one of these.
+  void Forbid(std::vector<std::string> paths);
 
   struct Seen {
     std::string method;

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <stdexcept>
 
 #include "api/pod_json.h"
 #include "test/kube/encode.h"
@@ -36,6 +38,12 @@ const char* KindOf(Collection collection) {
       return "NodeReport";
     case Collection::kWorkloads:
       return "Workload";
+    case Collection::kClusterQueues:
+      return "ClusterQueue";
+    case Collection::kResourceFlavors:
+      return "ResourceFlavor";
+    case Collection::kAdmissionChecks:
+      return "AdmissionCheck";
     case Collection::kNodeResourceTopologies:
       break;
   }
@@ -49,6 +57,14 @@ std::string Frame(const std::string& type, Collection collection, const Stored& 
 }
 
 }  // namespace
+
+Collection KueueCollection(const std::string& plural) {
+  if (plural == "workloads") return Collection::kWorkloads;
+  if (plural == "clusterqueues") return Collection::kClusterQueues;
+  if (plural == "resourceflavors") return Collection::kResourceFlavors;
+  if (plural == "admissionchecks") return Collection::kAdmissionChecks;
+  throw std::invalid_argument("no resource of Kueue: " + plural);
+}
 
 std::string EncodeStatusJson(int code, const std::string& reason, const std::string& message) {
   return json{{"kind", "Status"},   {"apiVersion", "v1"}, {"status", "Failure"},
@@ -108,12 +124,13 @@ bool FakeApiServer::State::Fault(const httplib::Request& request, httplib::Respo
     Refuse(request, response, 401, "Unauthorized", "Unauthorized");
     return true;
   }
+  if (std::any_of(forbidden.begin(), forbidden.end(), [&](const std::string& part) {
+        return request.path.find(part) != std::string::npos;
+      })) {
+    Refuse(request, response, 403, "Forbidden", request.path + " is forbidden");
+    return true;
+  }
   return false;
-}
-
-std::map<std::string, Stored>& FakeApiServer::State::Custom(Collection collection) {
-  if (collection == Collection::kNodeReports) return node_reports;
-  return collection == Collection::kWorkloads ? workloads : node_resource_topologies;
 }
 
 std::vector<std::pair<std::string, const Stored*>> FakeApiServer::State::Objects(

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,7 +26,19 @@ struct Stored {
   nlohmann::json as_json;
 };
 
-enum class Collection { kPods, kNodes, kNodeReports, kNodeResourceTopologies, kWorkloads };
+enum class Collection {
+  kPods,
+  kNodes,
+  kNodeReports,
+  kNodeResourceTopologies,
+  // Kueue's:
+  kWorkloads,
+  kClusterQueues,
+  kResourceFlavors,
+  kAdmissionChecks,
+};
+// "workloads", "clusterqueues", …: as in paths.
+Collection KueueCollection(const std::string& plural);
 
 struct Change {
   std::int64_t version;
@@ -63,14 +76,13 @@ struct FakeApiServer::State {
   std::map<std::string, std::pair<api::Pod, Stored>> pods;
   std::map<std::string, std::pair<api::Node, Stored>> nodes;
   // Custom resources by name, or namespace/name.
-  std::map<std::string, Stored> node_reports;
-  std::map<std::string, Stored> node_resource_topologies;
-  std::map<std::string, Stored> workloads;
+  std::map<Collection, std::map<std::string, Stored>> customs;
   // The CustomResourceDefinition is there.
   bool has_node_reports = true;
   bool has_node_resource_topologies = false;
   std::vector<std::string> kueue_versions;       // of Kueue's API; empty: it is not installed
   std::map<std::string, nlohmann::json> events;  // by namespace/name
+  std::map<std::string, std::pair<int, std::string>> documents;  // status and body by path
   std::vector<Change> log;
   std::vector<Signal> signals;
   int watches = 0;
@@ -79,13 +91,17 @@ struct FakeApiServer::State {
   bool speak_json = false;
   bool held = false;
   std::string token;
+  std::vector<std::string> forbidden;  // parts of paths
   std::vector<Seen> seen;
   std::function<void()> before_write;
 
   // The objects of a custom resource.
-  [[nodiscard]] std::map<std::string, Stored>& Custom(Collection collection);
+  [[nodiscard]] std::map<std::string, Stored>& Custom(Collection collection) {
+    return customs[collection];
+  }
   void Routes();
   void ObjectRoutes();
+  void GetDocument(const httplib::Request& request, httplib::Response& response);
 
   [[nodiscard]] bool UseJson(const httplib::Request& request) const;
   static void Answer(httplib::Response& response, int status, const std::string& body,
@@ -103,6 +119,9 @@ struct FakeApiServer::State {
   void AnnotatePod(const httplib::Request& request, httplib::Response& response);
   void CreateNodeReport(const httplib::Request& request, httplib::Response& response);
   void UpdateNodeReport(const httplib::Request& request, httplib::Response& response);
+  // Server-side apply on an object's status.
+  void ApplyStatus(Collection collection, const std::string& key, const httplib::Request& request,
+                   httplib::Response& response);
   void CreateEvent(const httplib::Request& request, httplib::Response& response);
 
   // Under the lock. A change takes the next resource version and is told to the watches.
@@ -111,6 +130,8 @@ struct FakeApiServer::State {
   void StoreNodeReport(nlohmann::json object);
   void StoreCustom(Collection collection, nlohmann::json object);
   void DeleteCustom(Collection collection, const std::string& name);
+  [[nodiscard]] std::optional<std::string> FindCustom(Collection collection,
+                                                      const std::string& name) const;
   [[nodiscard]] bool Serves(Collection collection) const;
   void Log(Collection collection, const char* type, Stored object);
 

@@ -1,6 +1,8 @@
 // The requests of the fake API server that change something, and which request is which.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/pod_json.h"
 #include "test/kube/encode.h"
 #include "test/kube/fake_api_server_state.h"
@@ -12,6 +14,21 @@ using nlohmann::json;
 
 bool IsMergePatch(const httplib::Request& request) {
   return request.get_header_value("Content-Type") == "application/merge-patch+json";
+}
+
+// Lists of Kueue's statuses are maps: entries that are named stay one entry, the others stay.
+void ApplyEntries(const json& applied, json& list) {
+  for (const json& entry : applied) {
+    const char* const key = entry.contains("type") ? "type" : "name";
+    const auto known = std::find_if(list.begin(), list.end(), [&](const json& each) {
+      return each.value(key, "") == entry.at(key).get<std::string>();
+    });
+    if (known == list.end()) {
+      list.push_back(entry);
+    } else {
+      known->update(entry);
+    }
+  }
 }
 
 }  // namespace
@@ -91,6 +108,7 @@ void FakeApiServer::State::CreateNodeReport(const httplib::Request& request,
   }
   json object = json::parse(request.body);
   const std::string name = object["metadata"]["name"];
+  const auto& node_reports = Custom(Collection::kNodeReports);
   if (node_reports.contains(name)) {
     Refuse(request, response, 409, "AlreadyExists",
            fmt::format("nodereports.numafit.io \"{}\" already exists", name));
@@ -110,6 +128,7 @@ void FakeApiServer::State::UpdateNodeReport(const httplib::Request& request,
   }
   const std::lock_guard lock(mutex);
   const std::string name = request.matches[1].str();
+  const auto& node_reports = Custom(Collection::kNodeReports);
   const auto found = node_reports.find(name);
   json object = json::parse(request.body);
   if (found == node_reports.end()) {
@@ -125,6 +144,45 @@ void FakeApiServer::State::UpdateNodeReport(const httplib::Request& request,
     StoreNodeReport(std::move(object));
     Answer(response, 200, node_reports.at(name).as_json.dump(), true);
   }
+}
+
+void FakeApiServer::State::ApplyStatus(Collection collection, const std::string& key,
+                                       const httplib::Request& request,
+                                       httplib::Response& response) {
+  const std::lock_guard lock(mutex);
+  const bool is_apply =
+      request.get_header_value("Content-Type") == "application/apply-patch+yaml" &&
+      request.has_param("fieldManager");
+  if (!is_apply) {
+    Refuse(request, response, 415, "UnsupportedMediaType", "not a server-side apply");
+    return;
+  }
+  auto& objects = Custom(collection);
+  const auto found = objects.find(key);
+  if (found == objects.end()) {
+    Refuse(request, response, 404, "NotFound", fmt::format("\"{}\" not found", key));
+    return;
+  }
+  const json applied = json::parse(request.body);
+  json object = found->second.as_json;
+  for (const char* field : {"uid", "resourceVersion"}) {
+    const json& metadata = applied.at("metadata");
+    if (metadata.contains(field) && metadata.at(field) != object["metadata"][field]) {
+      Refuse(request, response, 409, "Conflict",
+             fmt::format("Operation cannot be fulfilled on \"{}\": {} is another", key, field));
+      return;
+    }
+  }
+  for (const auto& [field, value] : applied.at("status").items()) {
+    json& status = object["status"][field];
+    if (value.is_array()) {
+      ApplyEntries(value, status);
+    } else {
+      status = value;
+    }
+  }
+  StoreCustom(collection, std::move(object));
+  Answer(response, 200, objects.at(key).as_json.dump(), true);
 }
 
 void FakeApiServer::State::CreateEvent(const httplib::Request& request,
@@ -164,10 +222,17 @@ void FakeApiServer::State::Store(api::Node node) {
 }
 
 bool FakeApiServer::State::Serves(Collection collection) const {
-  if (collection == Collection::kNodeReports) return has_node_reports;
-  if (collection == Collection::kWorkloads) return !kueue_versions.empty();
-  if (collection == Collection::kNodeResourceTopologies) return has_node_resource_topologies;
-  return true;
+  switch (collection) {
+    case Collection::kPods:
+    case Collection::kNodes:
+      return true;
+    case Collection::kNodeReports:
+      return has_node_reports;
+    case Collection::kNodeResourceTopologies:
+      return has_node_resource_topologies;
+    default:
+      return !kueue_versions.empty();
+  }
 }
 
 void FakeApiServer::State::StoreNodeReport(json object) {
@@ -197,6 +262,15 @@ void FakeApiServer::State::DeleteCustom(Collection collection, const std::string
   Log(collection, "DELETED", {"", std::move(object)});
 }
 
+std::optional<std::string> FakeApiServer::State::FindCustom(Collection collection,
+                                                            const std::string& name) const {
+  const auto objects = customs.find(collection);
+  if (objects == customs.end()) return std::nullopt;
+  const auto found = objects->second.find(name);
+  if (found == objects->second.end()) return std::nullopt;
+  return found->second.as_json.dump();
+}
+
 void FakeApiServer::State::Routes() {
   server->set_tcp_nodelay(true);
   server->set_keep_alive_max_count(1'000'000);
@@ -214,7 +288,10 @@ void FakeApiServer::State::Routes() {
   server->Get("/apis/numafit.io/v1alpha1/nodereports", collection(Collection::kNodeReports));
   server->Get("/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
               collection(Collection::kNodeResourceTopologies));
-  server->Get(R"(/apis/kueue.x-k8s.io/v1beta[12]/workloads)", collection(Collection::kWorkloads));
+  for (const char* plural : {"workloads", "clusterqueues", "resourceflavors", "admissionchecks"}) {
+    server->Get(std::string("/apis/kueue.x-k8s.io/v1beta[12]/") + plural,
+                collection(KueueCollection(plural)));
+  }
   server->Get("/apis/kueue.x-k8s.io", [this](const auto& request, auto& response) {
     if (Fault(request, response, false)) return;
     const std::lock_guard lock(mutex);
@@ -250,7 +327,32 @@ void FakeApiServer::State::ObjectRoutes() {
   server->Patch(pod, handle(&State::AnnotatePod));
   server->Post("/apis/numafit.io/v1alpha1/nodereports", handle(&State::CreateNodeReport));
   server->Put(report, handle(&State::UpdateNodeReport));
+  const auto apply = [this](const httplib::Request& request, httplib::Response& response) {
+    if (Fault(request, response, false)) return;
+    const bool named = request.matches[1].matched;  // by a namespace
+    const std::string name = request.matches[3].str();
+    ApplyStatus(KueueCollection(request.matches[2].str()),
+                named ? request.matches[1].str() + "/" + name : name, request, response);
+  };
+  server->Patch(
+      R"(/apis/kueue.x-k8s.io/v1beta[12]/(?:namespaces/([^/]+)/)?(workloads|admissionchecks)/([^/]+)/status)",
+      apply);
   server->Post(R"(/apis/events.k8s.io/v1/namespaces/([^/]+)/events)", handle(&State::CreateEvent));
+  // Last: whatever nothing else serves.
+  server->Get(R"(/.*)", handle(&State::GetDocument));
+}
+
+void FakeApiServer::State::GetDocument(const httplib::Request& request,
+                                       httplib::Response& response) {
+  const std::lock_guard lock(mutex);
+  const auto found = documents.find(request.path);
+  if (found == documents.end()) {
+    Refuse(request, response, 404, "NotFound", request.path + " not found");
+  } else if (found->second.first == 200) {
+    Answer(response, 200, found->second.second, true);
+  } else {
+    Refuse(request, response, found->second.first, "Refused", found->second.second);
+  }
 }
 
 }  // namespace numafit::kube_testing

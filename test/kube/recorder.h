@@ -17,7 +17,7 @@ namespace numafit::kube_testing {
 using kube::WatchHandlers;
 
 // Writes down what a watch delivers, as "list a,b", "put a@n1" (reports: "put a#7",
-// "put a!" when it has a problem; NodeResourceTopology likewise), "del a", "state OK".
+// "put a!" when it has a problem; other custom resources likewise), "del a", "state OK".
 template <typename T>
 class Recorder {
  public:
@@ -62,8 +62,9 @@ class Recorder {
     return pod.metadata.name + (pod.node_name.empty() ? "" : "@" + pod.node_name);
   }
   static std::string Describe(const api::Node& node) { return node.metadata.name; }
-  static std::string Describe(const api::NodeResourceTopology& topology) {
-    return topology.metadata.name + (topology.problem.ok() ? "" : "!");
+  template <typename U>
+  static std::string Describe(const U& object) {
+    return object.metadata.name + (object.problem.ok() ? "" : "!");
   }
   static std::string Describe(const api::NodeReport& report) {
     return report.status == nullptr
