@@ -39,6 +39,7 @@
 #include "cache/judge.h"
 #include "cache/places_table.h"
 #include "cache/report_facts.h"
+#include "cache/what_if.h"
 #include "policy/alignment.h"
 #include "policy/topology.h"
 
@@ -205,6 +206,12 @@ class Fleet {
     std::int32_t priority = 0;
   };
   [[nodiscard]] virtual std::vector<Victim> VictimsOn(std::string_view node) const = 0;
+
+  // --- planning (cache/what_if.h) ---
+  // A copy on which Pods can be placed that do not exist; made as they are placed. Where several
+  // nodes fit, the best by `strategy` (null: the first) takes the Pod.
+  [[nodiscard]] virtual std::unique_ptr<WhatIf> MakeWhatIf(
+      const policy::ScoreStrategy* strategy) const = 0;
 
   // --- readers ---
   // Nodes are numbered 0..n-1 and keep their number for the life of the Fleet. n grows with the

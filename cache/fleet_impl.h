@@ -75,6 +75,14 @@ class FleetImpl final : public Fleet {
   policy::Judgement JudgeWithout(std::string_view node, const std::vector<std::string>& uids,
                                  const policy::Demand& demand) const override;
   std::vector<Victim> VictimsOn(std::string_view node) const override;
+  std::unique_ptr<WhatIf> MakeWhatIf(const policy::ScoreStrategy* strategy) const override;
+
+  // For WhatIf. A valid index; takes write_.
+  struct NodeCopy {
+    std::optional<PossibleStates> states;  // none: no inventory
+    NodeState shown;                       // without id
+  };
+  [[nodiscard]] NodeCopy CopyNode(int index) const NUMAFIT_EXCLUDES(write_);
 
   std::size_t size() const override { return size_.load(std::memory_order_acquire); }
   int FindNode(const ReadGuard&, std::string_view name, int hint) const override {

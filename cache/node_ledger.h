@@ -144,7 +144,8 @@ class NodeLedger {
   [[nodiscard]] bool Contradicts(const LedgerPod& pod) const;
   // The devices that the Pod holds in each possible state; empty when it may be anything.
   [[nodiscard]] std::vector<policy::DeviceHolding> HeldBy(const LedgerPod& pod) const;
-  // Null: no inventory.
+  // None: no inventory.
+  [[nodiscard]] const std::optional<PossibleStates>& states() const { return states_; }
   [[nodiscard]] std::optional<NodeState> Describe() const;
   // The same as if these Pods (by key) had left.
   [[nodiscard]] std::optional<NodeState> DescribeWithout(
