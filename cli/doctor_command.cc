@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/doctor/finding.h"
 #include "cli/doctor/fleet_checks.h"
+#include "cli/doctor/quota_checks.h"
 #include "cli/doctor/scheduler_file.h"
 #include "cli/source.h"
 #include "cli/table.h"
@@ -146,6 +147,10 @@ absl::Status CheckFleetOf(const Arguments& arguments, json* fleet, Findings* fin
   if (!pods.ok()) return pods.status();
   *fleet = *std::move(nodes);
   doctor::CheckFleet(*fleet, *pods, findings);
+  const absl::StatusOr<json> queues = (*source)->ClusterQueues();
+  if (absl::IsNotFound(queues.status())) return absl::OkStatus();
+  if (!queues.ok()) return queues.status();
+  doctor::CheckQuotas(*queues, findings);
   return absl::OkStatus();
 }
 

@@ -62,6 +62,10 @@ class LocalSource final : public Source {
         "--server");
   }
 
+  absl::StatusOr<json> ClusterQueues() override {
+    return absl::NotFoundError("a fleet file has no ClusterQueues");
+  }
+
  private:
   const api::ResourceClasses classes_;
   std::unique_ptr<cache::Fleet> fleet_;
@@ -103,6 +107,11 @@ class ServerSource final : public Source {
     if (all) params.emplace("all", "true");
     if (!only.empty()) params.emplace("name", only);
     return Read(client_.Get(httplib::append_query_params("/v1/workloads", params)));
+  }
+  absl::StatusOr<json> ClusterQueues() override {
+    const httplib::Result result = client_.Get("/v1/cluster-queues");
+    if (result && result->status == 404) return absl::NotFoundError("not watched");
+    return Read(result);
   }
 
  private:

@@ -29,6 +29,9 @@ class Source {
   // workloads/status_json.h. `all`: also those that can be placed; `only`: namespace/name, empty:
   // every one. InvalidArgument of a fleet file, which has none.
   virtual absl::StatusOr<nlohmann::json> Workloads(bool all, const std::string& only) = 0;
+  // What could be placed of the quotas of Kueue's ClusterQueues (workloads/quota.h). NotFound: of a
+  // fleet file, or an extender that does not watch them.
+  virtual absl::StatusOr<nlohmann::json> ClusterQueues() = 0;
 };
 
 // --fleet FILE, --server URL, or the built-in fleet.

@@ -11,6 +11,7 @@
 #include "cache/fleet.h"
 #include "cache/verdicts.h"
 #include "extender/bind_gate.h"
+#include "extender/check_service.h"
 #include "extender/cluster_sync.h"
 #include "extender/event_poster.h"
 #include "extender/http/parked_server.h"
@@ -18,6 +19,7 @@
 #include "extender/offers.h"
 #include "extender/pod_memory.h"
 #include "extender/preemption.h"
+#include "extender/quota_service.h"
 #include "extender/read_api.h"
 #include "extender/scheduler_service.h"
 #include "extender/simulated_client.h"
@@ -141,6 +143,8 @@ class App::Impl {
   std::unique_ptr<EventPoster> events_;
   std::unique_ptr<WorkloadService> workloads_;  // null: nobody asks
   std::unique_ptr<ClusterSync> sync_;
+  std::unique_ptr<CheckService> check_;   // null: off
+  std::unique_ptr<QuotaService> quotas_;  // null: as workloads_
 
   std::mutex stop_mutex_;
   std::condition_variable stop_changed_;
@@ -252,6 +256,33 @@ void App::Impl::WatchCluster(kube::Client& client) {
       client,
       ClusterSync::Parts{*fleet_, *offers_, *wake_up_, *events_, metrics_, log_, workloads_.get()},
       ClusterSync::Sources{config_.inventory_from_reports, config_.node_resource_topology});
+  if (config_.admission_check && workloads_ != nullptr) {
+    CheckService::Options options;
+    options.check = config_.check;
+    options.strategy = rules_.strategy;
+    options.now_ms = SteadyMs;
+    options.wall_ms = WallMs;
+    WorkloadService& source = *workloads_;
+    check_ = std::make_unique<CheckService>(
+        std::move(options),
+        CheckService::Source{
+            [&source] { return source.changes(); }, [&source] { return source.KueueVersion(); },
+            [&source] { return source.Setup(); }, [&source] { return source.QuotaHolders(); }},
+        CheckService::Parts{client, *fleet_, metrics_, log_});
+    check_->Start([this] { return sync_->synced(); });
+  }
+  if (workloads_ != nullptr) {
+    QuotaService::Options options;
+    options.now_ms = SteadyMs;
+    WorkloadService& source = *workloads_;
+    quotas_ = std::make_unique<QuotaService>(
+        std::move(options),
+        QuotaService::Source{[&source] { return source.QuotasReadable(); },
+                             [&source] { return source.Setup(); },
+                             [&source] { return source.QuotaUses(); }},
+        *fleet_, rules_.classes);
+    quotas_->Start([this] { return sync_->synced(); });
+  }
   wake_up_->Start([this] { return sync_->synced(); });
   if (workloads_ != nullptr) workloads_->Start([this] { return sync_->synced(); });
 }
@@ -303,6 +334,10 @@ void App::Impl::AddRoutes() {
                      [this](const Request& request, Response& response) {
                        read_api_->Workloads(request, response);
                      });
+  read_server_.Route("GET", "/v1/cluster-queues", ParkedServer::Pool::kFast,
+                     [this](const Request& request, Response& response) {
+                       read_api_->ClusterQueues(request, response);
+                     });
   read_server_.Route(
       "GET", "/v1/pods", ParkedServer::Pool::kFast,
       [this](const Request& request, Response& response) { read_api_->Pods(request, response); });
@@ -330,9 +365,10 @@ absl::Status App::Impl::Start(Overrides overrides) {
   MakeServices();
   kube::Client* const watched = watch_override ? client_.get() : watch_client_.get();
   if (watched != nullptr) WatchCluster(*watched);
-  read_api_ = std::make_unique<ReadApi>(*fleet_, rules_, workloads_.get());
+  read_api_ = std::make_unique<ReadApi>(*fleet_, rules_, workloads_.get(), quotas_.get());
   metrics_.Watch({fleet_.get(), &verdicts_, offers_.get(), &scheduler_server_.stats(),
-                  config_.read_listen.empty() ? nullptr : &read_server_.stats(), workloads_.get()});
+                  config_.read_listen.empty() ? nullptr : &read_server_.stats(), workloads_.get(),
+                  quotas_.get()});
   AddRoutes();
   janitor_ = std::thread([this] { Housekeep(); });
   status = scheduler_server_.Start(config_.listen);

@@ -91,21 +91,13 @@ void ClusterSync::WatchPods(kube::Client& client) {
     parts_.log.Write(LogLevel::kInfo,
                      LogLine("pods-listed").Int("pods", static_cast<std::int64_t>(pods.size())));
   };
-  handlers.on_upsert = [this](api::Pod pod) {
-    if (parts_.workloads != nullptr) parts_.workloads->SeePod(pod);
-    if (pod.node_name.empty()) return;
-    // Located by whoever bound it; an offer made to it is void.
-    parts_.offers.Forget(pod.metadata.uid);
-    parts_.wake_up.Forget(pod.metadata.uid);
-    if (parts_.fleet.UpsertPod(pod)) {
-      parts_.metrics.CountRefusal(pod.status.reason);
-      parts_.log.Write(LogLevel::kWarn, LogLine("kubelet-refused")
-                                            .Text("pod", pod.FullName())
-                                            .Text("node", pod.node_name)
-                                            .Text("reason", pod.status.reason)
-                                            .Text("message", pod.status.message));
-    }
-    SeePod(pod, /*deleted=*/false);
+  // One that has got a node counts in the fleet before its Workload has a Pod less to place, and
+  // the other way round when it ends: in between it counts twice, and never not at all.
+  handlers.on_upsert = [this](const api::Pod& pod) {
+    const bool ends = pod.IsTerminal() || pod.metadata.deletion_time != 0;
+    if (parts_.workloads != nullptr && ends) parts_.workloads->SeePod(pod);
+    TakePod(pod);
+    if (parts_.workloads != nullptr && !ends) parts_.workloads->SeePod(pod);
   };
   handlers.on_delete = [this](api::Pod pod) {
     if (parts_.workloads != nullptr) parts_.workloads->ForgetPod(pod.metadata.uid);
@@ -117,6 +109,22 @@ void ClusterSync::WatchPods(kube::Client& client) {
   kube::WatchOptions options = Options();
   if (parts_.workloads == nullptr) options.field_selector = "spec.nodeName!=";
   pods_ = kube::WatchPods(client, options, std::move(handlers));
+}
+
+void ClusterSync::TakePod(const api::Pod& pod) {
+  if (pod.node_name.empty()) return;
+  // Located by whoever bound it; an offer made to it is void.
+  parts_.offers.Forget(pod.metadata.uid);
+  parts_.wake_up.Forget(pod.metadata.uid);
+  if (parts_.fleet.UpsertPod(pod)) {
+    parts_.metrics.CountRefusal(pod.status.reason);
+    parts_.log.Write(LogLevel::kWarn, LogLine("kubelet-refused")
+                                          .Text("pod", pod.FullName())
+                                          .Text("node", pod.node_name)
+                                          .Text("reason", pod.status.reason)
+                                          .Text("message", pod.status.message));
+  }
+  SeePod(pod, /*deleted=*/false);
 }
 
 void ClusterSync::SeePod(const api::Pod& pod, bool deleted) {

@@ -52,6 +52,7 @@ class ClusterSync {
   void WatchPods(kube::Client& client);
   void WatchReports(kube::Client& client);
   [[nodiscard]] std::function<void(const absl::Status&)> OnState(const char* what);
+  void TakePod(const api::Pod& pod);
   void SeePod(const api::Pod& pod, bool deleted);
   void TakeReport(const api::NodeReport& report);
   void DropReport(const std::string& node);

@@ -15,6 +15,7 @@
 #include "extender/decision_log.h"
 #include "extender/scheduler_service.h"
 #include "policy/demand.h"
+#include "workloads/admission_check.h"
 
 namespace numafit::extender {
 
@@ -47,8 +48,10 @@ struct Config {
   bool refuse_stale_nodes = false;
   std::int64_t cool_down_ms = 10'000;  // 0: none
   bool watch_workloads = true;         // Kueue's, where it is installed
-  std::string fleet;                   // empty: the embedded one
-  std::string kubeconfig;              // empty: in-cluster
+  bool admission_check = false;        // be the controller of numafit.io/topology-capacity
+  workloads::CheckOptions check;
+  std::string fleet;       // empty: the embedded one
+  std::string kubeconfig;  // empty: in-cluster
   bool no_cluster = false;
   bool simulate_binds = false;
 

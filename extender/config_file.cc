@@ -65,6 +65,15 @@ bool ReadChoice(const TreeReader& place, std::string_view no, std::string_view y
   return word == yes;
 }
 
+void ReadAdmissionCheck(const TreeReader& check, Config* config) {
+  if (!check.IsPresent()) return;
+  check.AllowOnly({"enabled", "unjudgedNodes", "retryAfterSeconds"});
+  config->admission_check = check["enabled"].Bool(config->admission_check);
+  config->check.admit_unjudged =
+      ReadChoice(check["unjudgedNodes"], "wait", "admit", config->check.admit_unjudged);
+  config->check.retry_after = check["retryAfterSeconds"].Int(0, 86'400, config->check.retry_after);
+}
+
 void ReadDecisions(const TreeReader& root, Config* config) {
   config->best_nodes = static_cast<std::size_t>(
       root["bestNodes"].Int(0, 1'000'000, static_cast<std::int64_t>(config->best_nodes)));
@@ -92,6 +101,7 @@ void ReadDecisions(const TreeReader& root, Config* config) {
   config->refuse_stale_nodes =
       ReadChoice(root["staleNodes"], "use", "refuse", config->refuse_stale_nodes);
   config->watch_workloads = ReadChoice(root["kueue"], "ignore", "watch", config->watch_workloads);
+  ReadAdmissionCheck(root["admissionCheck"], config);
   config->cool_down_ms = root["coolDownMilliseconds"].Int(0, 600'000, config->cool_down_ms);
   config->offer_ttl_ms = root["offerMilliseconds"].Int(0, 600'000, config->offer_ttl_ms);
   config->verdict_shapes = static_cast<std::size_t>(
@@ -149,6 +159,7 @@ absl::Status ApplyConfigText(std::string_view yaml, const std::string& file_name
                   "nodeResourceTopology",
                   "staleNodes",
                   "kueue",
+                  "admissionCheck",
                   "coolDownMilliseconds",
                   "offerMilliseconds",
                   "verdictShapes",
@@ -198,6 +209,10 @@ absl::Status Validate(const Config& config) {
   if (config.node_resource_topology && !config.inventory_from_reports) {
     return absl::InvalidArgumentError(
         "nodeResourceTopology: stands in for missing reports; it needs inventory: reports");
+  }
+  if (config.admission_check && (!config.watch_workloads || config.no_cluster)) {
+    return absl::InvalidArgumentError(
+        "admissionCheck.enabled: needs kueue: watch, and an API server");
   }
   if (config.no_cluster && !config.kubeconfig.empty()) {
     return absl::InvalidArgumentError("--no-cluster and a kubeconfig exclude each other");

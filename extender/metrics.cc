@@ -9,6 +9,7 @@
 #include "cache/verdicts.h"
 #include "extender/http/parked_server.h"
 #include "extender/offers.h"
+#include "extender/quota_service.h"
 #include "extender/workload_service.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
@@ -89,6 +90,7 @@ class Metrics::ScrapeTime {
     }
     AddHttp(&families);
     WorkloadService::AddMetrics(sources.workloads, &families);
+    QuotaService::AddMetrics(sources.quotas, &families);
     return families;
   }
 
@@ -277,6 +279,20 @@ Metrics::Metrics()
            .Help("From a Workload's admission until it was flagged as unplaceable.")
            .Register(registry)
            .Add({}, kFlagSeconds);
+  auto& verdicts = prometheus::BuildCounter()
+                       .Name("numafit_admission_check_verdicts_total")
+                       .Help(
+                           "What the AdmissionCheck wrote: ready, retry; or could not: conflict "
+                           "(the Workload had changed, it is decided again), error.")
+                       .Register(registry);
+  check_total = {&verdicts.Add({{"result", "ready"}}), &verdicts.Add({{"result", "retry"}}),
+                 &verdicts.Add({{"result", "conflict"}}), &verdicts.Add({{"result", "error"}})};
+  check_waiting_workloads =
+      &prometheus::BuildGauge()
+           .Name("numafit_admission_check_waiting_workloads")
+           .Help("Workloads with quota that the AdmissionCheck lets wait for room.")
+           .Register(registry)
+           .Add({});
   wake_up_seconds = &prometheus::BuildHistogram()
                          .Name("numafit_wake_up_seconds")
                          .Help(

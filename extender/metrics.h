@@ -1,8 +1,8 @@
 // Every metric of the extender, one member each, resolved at construction.
 //
 // No label carries a node, Pod or free text: their number is bounded by this file, and by the
-// number of ClusterQueues. docs/metrics.md tells people what each is for; a test keeps the two
-// lists equal.
+// number of ClusterQueues and of what they have a quota of. docs/metrics.md tells people what each
+// is for; a test keeps the two lists equal.
 #pragma once
 
 #include <memory>
@@ -28,6 +28,7 @@ namespace http {
 struct ServerStats;
 }  // namespace http
 class Offers;
+class QuotaService;
 class WorkloadService;
 
 class Metrics {
@@ -103,6 +104,14 @@ class Metrics {
 
   // --- Kueue's Workloads ---
   prometheus::Histogram* workload_flag_seconds;  // from admission to the first flag
+  // Verdicts of our AdmissionCheck that were written, by what was said or came of it.
+  struct {
+    prometheus::Counter* ready;
+    prometheus::Counter* retry;
+    prometheus::Counter* conflict;  // the Workload had changed: decided again
+    prometheus::Counter* error;
+  } check_total;
+  prometheus::Gauge* check_waiting_workloads;  // for room
 
   // What is read at scrape time instead of counted. All must outlive this object's Text calls;
   // null parts are left out.
@@ -113,6 +122,7 @@ class Metrics {
     const http::ServerStats* scheduler_http = nullptr;
     const http::ServerStats* read_http = nullptr;
     const WorkloadService* workloads = nullptr;
+    const QuotaService* quotas = nullptr;
   };
   void Watch(Sources sources);
 

@@ -15,6 +15,9 @@
 namespace numafit::extender {
 namespace {
 
+constexpr std::string_view kNoKueue =
+    "this extender watches nothing of Kueue (kueue: ignore, or no cluster)";
+
 void Fail(int status, std::string_view message, http::Response& response) {
   response.status = status;
   http::AppendError(message, &response.body);
@@ -82,10 +85,13 @@ void ReadApi::Explain(const http::Request& request, http::Response& response) co
   response.body = cache::ToJson(*explanation);
 }
 
+void ReadApi::ClusterQueues(const http::Request&, http::Response& response) const {
+  if (quotas_ == nullptr) return Fail(404, kNoKueue, response);
+  response.body = quotas_->ToJson();
+}
+
 void ReadApi::Workloads(const http::Request& request, http::Response& response) const {
-  if (workloads_ == nullptr) {
-    return Fail(404, "this extender watches no Workloads (kueue: ignore, or no cluster)", response);
-  }
+  if (workloads_ == nullptr) return Fail(404, kNoKueue, response);
   const std::string only = QueryValue(request.query, "name");
   response.body = workloads_->ToJson(QueryValue(request.query, "all") == "true", only);
   if (!only.empty() && response.body.ends_with("\"workloads\":[]}")) {

@@ -5,6 +5,7 @@
 #include "cache/fleet.h"
 #include "extender/http/parked_server.h"
 #include "extender/pod_question.h"
+#include "extender/quota_service.h"
 #include "extender/workload_service.h"
 
 namespace numafit::extender {
@@ -14,9 +15,10 @@ namespace numafit::extender {
 // {"error": …}.
 class ReadApi {
  public:
-  // All outlive it. `workloads` may be null: nobody watches them.
-  ReadApi(const cache::Fleet& fleet, const PodRules& rules, const WorkloadService* workloads)
-      : fleet_(fleet), rules_(rules), workloads_(workloads) {}
+  // All outlive it. `workloads` and `quotas` may be null: nobody watches them.
+  ReadApi(const cache::Fleet& fleet, const PodRules& rules, const WorkloadService* workloads,
+          const QuotaService* quotas)
+      : fleet_(fleet), rules_(rules), workloads_(workloads), quotas_(quotas) {}
 
   // GET /v1/nodes: the fleet, per node and NUMA node what is free.
   void Nodes(const http::Request& request, http::Response& response) const;
@@ -30,11 +32,15 @@ class ReadApi {
   // all=true for every Workload, name=NAMESPACE/NAME for one. 404: there is no such Workload, or
   // this extender watches none.
   void Workloads(const http::Request& request, http::Response& response) const;
+  // GET /v1/cluster-queues: how much of the quotas of Kueue's ClusterQueues could be placed
+  // (workloads/quota.h; extender/quota_service.h has the states). 404: this extender watches none.
+  void ClusterQueues(const http::Request& request, http::Response& response) const;
 
  private:
   const cache::Fleet& fleet_;
   const PodRules& rules_;
   const WorkloadService* const workloads_;
+  const QuotaService* const quotas_;
 };
 
 // The decoded value of `key` in a query ("a=1&b=x%20y"), empty when absent.

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "prometheus/counter.h"
@@ -21,6 +22,8 @@ using workloads::WorkloadStatus;
 
 // Fleets change and patience ends without any news of Workloads.
 constexpr std::int64_t kRoundWhileWaitingMs = 1'000;
+// More are not read until the next round.
+constexpr std::size_t kOwnersAtOnce = 32;
 
 prometheus::MetricFamily Gauge(const char* name, const char* help) {
   prometheus::MetricFamily family;
@@ -50,10 +53,17 @@ bool HasSomebodyWaiting(const std::vector<WorkloadStatus>& statuses) {
 WorkloadService::WorkloadService(Options options, Parts parts)
     : options_(std::move(options)),
       parts_(parts),
-      index_(parts.rules.classes),
-      tracker_(options_.tracker, [this](const workloads::Blocked& blocked) {
-        return workloads::FindCause(parts_.fleet, blocked);
-      }) {}
+      index_(parts.rules.classes, parts.rules.demand),
+      last_(std::make_shared<const Round>()),
+      causes_(parts.fleet),
+      tracker_(options_.tracker,
+               [this](const workloads::Blocked& blocked) { return causes_.Find(blocked); }),
+      owners_(options_.owners, {parts.client, parts.log},
+              [this](const workloads::OwnerQuestion& question,
+                     std::optional<api::OwnerReference> controller) {
+                const api::MutexLock lock(mutex_);
+                index_.LearnOwner(question, std::move(controller), Now());
+              }) {}
 
 WorkloadService::~WorkloadService() {
   {
@@ -64,6 +74,48 @@ WorkloadService::~WorkloadService() {
   if (thread_.joinable()) thread_.join();
 }
 
+std::uint64_t WorkloadService::changes() const {
+  const api::MutexLock lock(mutex_);
+  return index_.version() + setup_changes_.load(std::memory_order_acquire);
+}
+
+std::string WorkloadService::KueueVersion() const {
+  const api::MutexLock lock(mutex_);
+  return setup_ != nullptr && setup_->synced() ? listed_ : std::string();
+}
+
+KueueSetup::Snapshot WorkloadService::Setup() const {
+  std::shared_ptr<const KueueSetup> setup;
+  {
+    const api::MutexLock lock(mutex_);
+    setup = setup_;
+  }
+  return setup == nullptr ? KueueSetup::Snapshot() : setup->Read();
+}
+
+std::vector<workloads::QuotaHolder> WorkloadService::QuotaHolders() const {
+  const api::MutexLock lock(mutex_);
+  return index_.QuotaHolders();
+}
+
+absl::Status WorkloadService::QuotasReadable() const {
+  const api::MutexLock lock(mutex_);
+  if (setup_ == nullptr) {
+    return found_.ok() ? absl::UnavailableError("Kueue has just been found") : found_;
+  }
+  absl::Status state = setup_->StateOf({"clusterqueues", "resourceflavors", "nodes"});
+  if (state.ok() && listed_.empty()) {
+    state = watched_.ok() ? absl::UnavailableError("workloads have not been read yet") : watched_;
+  }
+  // Kueue is there, not all of its objects are.
+  return absl::IsNotFound(state) ? absl::FailedPreconditionError(state.message()) : state;
+}
+
+std::vector<workloads::QuotaUse> WorkloadService::QuotaUses() const {
+  const api::MutexLock lock(mutex_);
+  return index_.QuotaUses();
+}
+
 void WorkloadService::ReplacePods(const std::vector<api::Pod>& pods) {
   std::vector<workloads::PodFacts> facts;
   facts.reserve(pods.size());
@@ -72,20 +124,17 @@ void WorkloadService::ReplacePods(const std::vector<api::Pod>& pods) {
   }
   const api::MutexLock lock(mutex_);
   index_.ReplacePods(std::move(facts));
-  changed_ = true;
 }
 
 void WorkloadService::SeePod(const api::Pod& pod) {
   workloads::PodFacts facts = workloads::FactsOf(pod, parts_.rules.classes, parts_.rules.demand);
   const api::MutexLock lock(mutex_);
   index_.UpsertPod(std::move(facts));
-  changed_ = true;
 }
 
 void WorkloadService::ForgetPod(std::string_view uid) {
   const api::MutexLock lock(mutex_);
   index_.DeletePod(uid);
-  changed_ = true;
 }
 
 void WorkloadService::LookForKueue() {
@@ -96,8 +145,20 @@ void WorkloadService::LookForKueue() {
   }
   if (!version_.empty() || now < look_ms_) return;
   watch_.reset();
+  std::shared_ptr<KueueSetup> old;
+  {
+    const api::MutexLock lock(mutex_);
+    listed_.clear();
+    watched_ = absl::OkStatus();
+    old.swap(setup_);
+  }
+  old.reset();
   look_ms_ = now + options_.look_for_kueue_ms;
   absl::StatusOr<std::string> version = kube::FindKueueVersion(parts_.client);
+  {
+    const api::MutexLock lock(mutex_);
+    found_ = version.status();
+  }
   if (version.ok()) {
     said_.clear();
     version_ = *version;
@@ -114,21 +175,27 @@ void WorkloadService::LookForKueue() {
 }
 
 void WorkloadService::Watch(const std::string& version) {
+  {
+    auto setup = std::make_shared<KueueSetup>(
+        KueueSetup::Parts{parts_.client, parts_.metrics, parts_.log}, version,
+        [this] { setup_changes_.fetch_add(1, std::memory_order_release); });
+    const api::MutexLock lock(mutex_);
+    setup_ = std::move(setup);
+  }
   kube::WatchHandlers<api::Workload> handlers;
-  handlers.on_list = [this](std::vector<api::Workload> list) {
+  handlers.on_list = [this, version](std::vector<api::Workload> list) {
     std::vector<api::Workload> usable;
     for (api::Workload& workload : list) {
       if (workload.problem.ok()) usable.push_back(std::move(workload));
     }
     const api::MutexLock lock(mutex_);
     index_.ReplaceWorkloads(std::move(usable));
-    changed_ = true;
+    listed_ = version;
   };
   handlers.on_upsert = [this](api::Workload workload) { Take(std::move(workload)); };
   handlers.on_delete = [this](api::Workload workload) {
     const api::MutexLock lock(mutex_);
     index_.DeleteWorkload(workload.metadata.uid);
-    changed_ = true;
   };
   handlers.on_state = [this](const absl::Status& status) {
     parts_.log.Write(status.ok() ? LogLevel::kInfo : LogLevel::kWarn,
@@ -137,10 +204,10 @@ void WorkloadService::Watch(const std::string& version) {
                          .Text("state", status.ok() ? "connected" : "interrupted")
                          .Text("error", std::string(status.message())));
     if (!status.ok()) parts_.metrics.watch_interruptions_total->Increment();
-    if (!absl::IsNotFound(status)) return;
-    // Removed, or another version is served now.
     const api::MutexLock lock(mutex_);
-    lost_ = true;
+    watched_ = status;
+    // Removed, or another version is served now.
+    if (absl::IsNotFound(status)) lost_ = true;
   };
   kube::WatchOptions options;
   options.backoff_max_ms = 1'000;
@@ -159,31 +226,38 @@ void WorkloadService::Take(api::Workload workload) {
   } else {
     index_.DeleteWorkload(workload.metadata.uid);
   }
-  changed_ = true;
 }
 
 void WorkloadService::Step() {
   LookForKueue();
   const std::int64_t now_ms = options_.now_ms();
-  std::vector<WorkloadStatus> statuses;
+  auto round = std::make_shared<Round>();
   {
     const api::MutexLock lock(mutex_);
     const bool due = waiting_ && now_ms - last_round_ms_ >= kRoundWhileWaitingMs;
-    if (!std::exchange(changed_, false) && !due) return;
-    statuses = index_.Statuses();
+    if (std::exchange(seen_version_, index_.version()) == index_.version() && !due) return;
+    round->statuses = index_.Statuses();
+    // Under the lock, so that what has just been answered is not asked again.
+    owners_.Ask(index_.OwnersToRead(kOwnersAtOnce, Now(), &round->statuses));
   }
   last_round_ms_ = now_ms;
-  const std::int64_t now = options_.wall_ms() / 1'000;
-  const workloads::Tracker::News news = tracker_.Step(statuses, now);
+  const std::int64_t now = Now();
+  causes_.Forget();
+  const workloads::Tracker::News news = tracker_.Step(round->statuses, now);
   for (const Flag& flag : news.raised) Raise(flag, now);
   for (const std::string& name : news.cleared) {
     parts_.log.Write(LogLevel::kInfo, LogLine("workload-placeable").Text("workload", name));
   }
-  std::vector<Flag> flags = tracker_.flags();
-  waiting_ = !flags.empty() || HasSomebodyWaiting(statuses);
+  round->flags = tracker_.flags();
+  waiting_ = !round->flags.empty() || HasSomebodyWaiting(round->statuses);
+  std::shared_ptr<const Round> last = std::move(round);
   const api::MutexLock lock(mutex_);
-  statuses_ = std::move(statuses);
-  flags_ = std::move(flags);
+  last_.swap(last);
+}
+
+std::shared_ptr<const WorkloadService::Round> WorkloadService::Last() const {
+  const api::MutexLock lock(mutex_);
+  return last_;
 }
 
 void WorkloadService::Raise(const Flag& flag, std::int64_t now) {
@@ -234,8 +308,8 @@ void WorkloadService::Start(std::function<bool()> is_current) {
 }
 
 std::string WorkloadService::ToJson(bool all, std::string_view only) const {
-  const api::MutexLock lock(mutex_);
-  return workloads::ToJson(statuses_, flags_, all, only);
+  const std::shared_ptr<const Round> last = Last();
+  return workloads::ToJson(last->statuses, last->flags, all, only);
 }
 
 void WorkloadService::AddMetrics(const WorkloadService* service,
@@ -246,15 +320,15 @@ void WorkloadService::AddMetrics(const WorkloadService* service,
   std::int64_t missing = 0;
   std::int64_t oldest = 0;
   if (service != nullptr) {
-    const std::int64_t now = service->options_.wall_ms() / 1'000;
-    const api::MutexLock lock(service->mutex_);
-    for (const Flag& flag : service->flags_) {
+    const std::int64_t now = service->Now();
+    const std::shared_ptr<const Round> last = service->Last();
+    for (const Flag& flag : last->flags) {
       const std::string& queue = flag.workload.cluster_queue;
       ++unplaceable[{std::string(workloads::CauseName(flag.cause())), queue}];
       accelerators[queue] += flag.workload.accelerators;
       oldest = std::max(oldest, now - flag.since);
     }
-    for (const WorkloadStatus& status : service->statuses_) {
+    for (const WorkloadStatus& status : last->statuses) {
       if (status.phase != workloads::Phase::kAdmitted) continue;
       for (std::size_t i = 0; i < pods.size(); ++i) pods[i] += status.pods[i];
       missing += status.missing;

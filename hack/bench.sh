@@ -7,12 +7,15 @@
 #                            and the share of binds that the gate refuses (starts a lab cluster)
 #   hack/bench.sh scale      the extender's memory with 15,000 NodeReports, the changes of reports it keeps up
 #                            with, and what filter calls notice of them
+#   hack/bench.sh workloads  the extender's memory with 5,000 of Kueue's Workloads and 50,000 Pods, how soon one
+#                            that cannot be placed is flagged, and what filter calls notice of them
 #   hack/bench.sh settling   how often a node cannot be judged until its kubelet has shown more
-# Further options go to the program: settling --rounds N; scale --nodes, --rate, --seconds; filter --calls N --nodes 5000,15000; scheduler --nodes, --pods, …
+# Further options go to the program: settling --rounds N; scale --nodes, --rate, --seconds; workloads --workloads,
+# --pods, --rate, --updates, --seconds; filter --calls N --nodes 5000,15000; scheduler --nodes, --pods, …
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # program NAME: builds it the way people run it; says nothing on standard output.
 program() {
@@ -56,6 +59,11 @@ case "$command" in
     program scale_bench
     program numafit-extender
     exec "$ROOT/build/release/scale_bench" --extender "$ROOT/build/release/numafit-extender" "$@"
+    ;;
+  workloads)
+    program workloads_bench
+    program numafit-extender
+    exec "$ROOT/build/release/workloads_bench" --extender "$ROOT/build/release/numafit-extender" "$@"
     ;;
   settling)
     program settling_bench

@@ -6,6 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -72,178 +75,6 @@ bool IsUnknown(Reason reason) {
   }
 }
 
-class Survey {
- public:
-  Survey(const cache::Fleet& fleet, const policy::Demand& demand) : fleet_(fleet), demand_(demand) {
-    for (const bool endpoint : {false, true}) {
-      for (const auto& [resource, count] : TotalsOf(demand)) {
-        if (Contains(demand.endpoints, resource) != endpoint) continue;
-        ResourceNumbers& numbers = resources_.emplace_back();
-        numbers.resource = resource;
-        numbers.endpoint = endpoint;
-        numbers.wanted = count;
-      }
-    }
-  }
-
-  // Visits every node.
-  void Run() {
-    const std::size_t nodes = fleet_.size();
-    for (std::size_t begin = 0; begin < nodes; begin += kChunk) {
-      const cache::Fleet::ReadGuard guard(fleet_);
-      for (std::size_t i = begin; i < std::min(nodes, begin + kChunk); ++i) {
-        const int index = static_cast<int>(i);
-        See(std::string(fleet_.NodeName(guard, index)), *fleet_.State(guard, index));
-      }
-    }
-  }
-
-  [[nodiscard]] Finding Result(std::string_view pinned_node) {
-    Finding finding;
-    finding.resources = std::move(resources_);
-    finding.nodes = nodes_;
-    finding.fitting = fitting_;
-    finding.nearest = nearest_;
-    finding.cause = CauseOfCounts();
-    if (pinned_node.empty()) return finding;
-    finding.pinned = std::string(pinned_node);
-    const auto pinned = reasons_.find(std::string(pinned_node));
-    if (pinned == reasons_.end() || IsUnknown(pinned->second)) {
-      finding.cause = Cause::kStaleData;
-    } else if (pinned->second == Reason::kFits) {
-      finding.cause = Cause::kOther;
-    } else if (fitting_ > 0) {
-      finding.cause = Cause::kPinnedNodeFull;
-    }
-    return finding;
-  }
-
- private:
-  const StateFacts& FactsOf(const cache::NodeState& state) {
-    std::unique_ptr<StateFacts>& known = states_[state.id];
-    if (known != nullptr) return *known;
-    known = std::make_unique<StateFacts>();
-    known->reason = cache::JudgeOnNode(state, demand_, nullptr).reason;
-    known->could_when_empty = CouldWhenEmpty(state);
-    known->has_accelerators = known->has_endpoints = true;
-    for (const ResourceNumbers& wanted : resources_) {
-      const int pool = state.topology->FindPool(wanted.resource);
-      StateFacts::Free free;
-      if (pool >= 0) {
-        free.total = cache::FreeDevices(state, pool).total.at_least;
-        free.together = cache::MostOnOneNumaNode(state, pool);
-      }
-      if (free.total < wanted.wanted) {
-        (wanted.endpoint ? known->has_endpoints : known->has_accelerators) = false;
-      }
-      known->free.push_back(free);
-    }
-    return *known;
-  }
-
-  bool CouldWhenEmpty(const cache::NodeState& state) {
-    const auto [entry, is_new] = when_empty_.try_emplace(state.topology.get(), false);
-    if (is_new) {
-      cache::NodeState empty;
-      empty.topology = state.topology;
-      empty.knowledge.usages.emplace_back(*state.topology);
-      const Reason reason = cache::JudgeOnNode(empty, demand_, nullptr).reason;
-      entry->second = reason == Reason::kFits;
-    }
-    return entry->second;
-  }
-
-  void See(std::string name, const cache::NodeState& state) {
-    if (!state.HasInventory()) return;
-    ++nodes_;
-    const StateFacts& facts = FactsOf(state);
-    reasons_[name] = facts.reason;
-    for (std::size_t i = 0; i < resources_.size(); ++i) Count(name, facts.free[i], resources_[i]);
-    if (facts.reason == Reason::kFits) {
-      ++fitting_;
-    } else if (facts.reason == Reason::kCoolingDown) {
-      ++refusing_;
-    }
-    if (facts.could_when_empty) {
-      ++capable_;
-      if (!IsUnknown(facts.reason)) {
-        ++judged_;
-        with_accelerators_ += facts.has_accelerators ? 1 : 0;
-        with_both_ += facts.has_accelerators && facts.has_endpoints ? 1 : 0;
-      }
-    }
-    Nearest(name, facts);
-  }
-
-  static void Count(const std::string& name, const StateFacts::Free& free,
-                    ResourceNumbers& numbers) {
-    numbers.free += free.total;
-    if (free.together.count <= numbers.best_numa_free) return;
-    numbers.best_numa_free = free.together.count;
-    numbers.best_numa_node = name;
-    numbers.best_numa = free.together.numa;
-  }
-
-  // One that fits, else one that could and lacks least.
-  void Nearest(const std::string& name, const StateFacts& facts) {
-    std::int64_t lacks = 0;
-    for (std::size_t i = 0; i < resources_.size(); ++i) {
-      lacks += std::max<std::int64_t>(0, resources_[i].wanted - facts.free[i].total);
-    }
-    const auto rank = std::make_tuple(facts.reason != Reason::kFits, !facts.could_when_empty,
-                                      IsUnknown(facts.reason), lacks, std::string_view(name));
-    if (!nearest_.empty() &&
-        rank >= std::make_tuple(nearest_misfit_, nearest_incapable_, nearest_unknown_,
-                                nearest_lacks_, std::string_view(nearest_))) {
-      return;
-    }
-    nearest_misfit_ = std::get<0>(rank);
-    nearest_incapable_ = std::get<1>(rank);
-    nearest_unknown_ = std::get<2>(rank);
-    nearest_lacks_ = lacks;
-    nearest_ = name;
-  }
-
-  [[nodiscard]] Cause CauseOfCounts() const {
-    if (fitting_ > 0) return Cause::kOther;
-    if (capable_ == 0) return nodes_ == 0 ? Cause::kStaleData : Cause::kNeverFits;
-    if (judged_ == 0) return Cause::kStaleData;
-    if (with_accelerators_ == 0) return Cause::kAcceleratorsExhausted;
-    if (with_both_ == 0) return Cause::kEndpointsExhausted;
-    // Enough by count, and their kubelets have just said no to just such Pods.
-    if (refusing_ == judged_) return Cause::kKubeletRefused;
-    return Cause::kNumaFragmented;
-  }
-
-  const cache::Fleet& fleet_;
-  const policy::Demand& demand_;
-  std::vector<ResourceNumbers> resources_;
-  absl::flat_hash_map<std::uint64_t, std::unique_ptr<StateFacts>> states_;
-  absl::flat_hash_map<const policy::Topology*, bool> when_empty_;
-  absl::flat_hash_map<std::string, Reason> reasons_;
-  int nodes_ = 0;
-  int fitting_ = 0;
-  int refusing_ = 0;
-  int capable_ = 0;  // could take it when empty
-  int judged_ = 0;   // of these, those about which something is known
-  int with_accelerators_ = 0;
-  int with_both_ = 0;
-  std::string nearest_;
-  bool nearest_misfit_ = true;
-  bool nearest_incapable_ = true;
-  bool nearest_unknown_ = true;
-  std::int64_t nearest_lacks_ = 0;
-};
-
-std::string AnswerOn(const cache::Fleet& fleet, const std::string& node,
-                     const policy::Demand& demand) {
-  const cache::Fleet::ReadGuard guard(fleet);
-  const int index = fleet.FindNode(guard, node, -1);
-  if (index < 0) return "not in the inventory";
-  const cache::NodeState& state = *fleet.State(guard, index);
-  return cache::AnswerOf(state, demand, cache::JudgeOnNode(state, demand, nullptr));
-}
-
 std::string Wanted(const Finding& finding) {
   std::string text;
   for (const ResourceNumbers& each : finding.resources) {
@@ -278,6 +109,188 @@ std::string Lack(const Finding& finding, bool endpoint) {
 
 }  // namespace
 
+// What there is to know of all nodes for one demand, which outlives it.
+class FleetSurvey {
+ public:
+  FleetSurvey(const cache::Fleet& fleet, const policy::Demand& demand)
+      : fleet_(fleet), demand_(demand) {
+    for (const bool endpoint : {false, true}) {
+      for (const auto& [resource, count] : TotalsOf(demand)) {
+        if (Contains(demand.endpoints, resource) != endpoint) continue;
+        ResourceNumbers& numbers = resources_.emplace_back();
+        numbers.resource = resource;
+        numbers.endpoint = endpoint;
+        numbers.wanted = count;
+      }
+    }
+  }
+
+  // Visits every node that `looks_at`; none: all.
+  void Run(const std::function<bool(std::string_view)>& looks_at = {}) {
+    const std::size_t nodes = fleet_.size();
+    for (std::size_t begin = 0; begin < nodes; begin += kChunk) {
+      const cache::Fleet::ReadGuard guard(fleet_);
+      for (std::size_t i = begin; i < std::min(nodes, begin + kChunk); ++i) {
+        const int index = static_cast<int>(i);
+        if (looks_at && !looks_at(fleet_.NodeName(guard, index))) continue;
+        See(fleet_.NodeName(guard, index), *fleet_.State(guard, index));
+      }
+    }
+    if (!nearest_.empty()) nearest_answer_ = LookAt(nearest_).answer;
+  }
+
+  // After Run, as often as need be. A pinned node is looked at as it is now.
+  [[nodiscard]] Finding Result(const std::string& pinned_node) {
+    Finding finding;
+    finding.resources = resources_;
+    finding.nodes = nodes_;
+    finding.fitting = fitting_;
+    finding.nearest = nearest_;
+    finding.nearest_answer = nearest_answer_;
+    finding.cause = CauseOfCounts();
+    if (pinned_node.empty()) return finding;
+    finding.pinned = pinned_node;
+    const OneNode pinned = LookAt(pinned_node);
+    finding.pinned_answer = pinned.answer;
+    if (IsUnknown(pinned.reason)) {
+      finding.cause = Cause::kStaleData;
+    } else if (pinned.reason == Reason::kFits) {
+      finding.cause = Cause::kOther;
+    } else if (fitting_ > 0) {
+      finding.cause = Cause::kPinnedNodeFull;
+    }
+    return finding;
+  }
+
+ private:
+  struct OneNode {
+    Reason reason = Reason::kNoReport;
+    std::string answer = "not in the inventory";
+  };
+  [[nodiscard]] OneNode LookAt(const std::string& node) const {
+    const cache::Fleet::ReadGuard guard(fleet_);
+    const int index = fleet_.FindNode(guard, node, -1);
+    if (index < 0) return {};
+    const cache::NodeState& state = *fleet_.State(guard, index);
+    const policy::Judgement judgement = cache::JudgeOnNode(state, demand_, nullptr);
+    return {state.HasInventory() ? judgement.reason : Reason::kNoReport,
+            cache::AnswerOf(state, demand_, judgement)};
+  }
+
+  const StateFacts& FactsOf(const cache::NodeState& state) {
+    std::unique_ptr<StateFacts>& known = states_[state.id];
+    if (known != nullptr) return *known;
+    known = std::make_unique<StateFacts>();
+    known->reason = cache::JudgeOnNode(state, demand_, nullptr).reason;
+    known->could_when_empty = CouldWhenEmpty(state);
+    known->has_accelerators = known->has_endpoints = true;
+    for (const ResourceNumbers& wanted : resources_) {
+      const int pool = state.topology->FindPool(wanted.resource);
+      StateFacts::Free free;
+      if (pool >= 0) {
+        free.total = cache::FreeDevices(state, pool).total.at_least;
+        free.together = cache::MostOnOneNumaNode(state, pool);
+      }
+      if (free.total < wanted.wanted) {
+        (wanted.endpoint ? known->has_endpoints : known->has_accelerators) = false;
+      }
+      known->free.push_back(free);
+    }
+    return *known;
+  }
+
+  bool CouldWhenEmpty(const cache::NodeState& state) {
+    const auto [entry, is_new] = when_empty_.try_emplace(state.topology.get(), false);
+    if (is_new) {
+      cache::NodeState empty;
+      empty.topology = state.topology;
+      empty.knowledge.usages.emplace_back(*state.topology);
+      const Reason reason = cache::JudgeOnNode(empty, demand_, nullptr).reason;
+      entry->second = reason == Reason::kFits;
+    }
+    return entry->second;
+  }
+
+  void See(std::string_view name, const cache::NodeState& state) {
+    if (!state.HasInventory()) return;
+    ++nodes_;
+    const StateFacts& facts = FactsOf(state);
+    for (std::size_t i = 0; i < resources_.size(); ++i) Count(name, facts.free[i], resources_[i]);
+    if (facts.reason == Reason::kFits) {
+      ++fitting_;
+    } else if (facts.reason == Reason::kCoolingDown) {
+      ++refusing_;
+    }
+    if (facts.could_when_empty) {
+      ++capable_;
+      if (!IsUnknown(facts.reason)) {
+        ++judged_;
+        with_accelerators_ += facts.has_accelerators ? 1 : 0;
+        with_both_ += facts.has_accelerators && facts.has_endpoints ? 1 : 0;
+      }
+    }
+    Nearest(name, facts);
+  }
+
+  static void Count(std::string_view name, const StateFacts::Free& free, ResourceNumbers& numbers) {
+    numbers.free += free.total;
+    if (free.together.count <= numbers.best_numa_free) return;
+    numbers.best_numa_free = free.together.count;
+    numbers.best_numa_node = name;
+    numbers.best_numa = free.together.numa;
+  }
+
+  // One that fits, else one that could and lacks least.
+  void Nearest(std::string_view name, const StateFacts& facts) {
+    std::int64_t lacks = 0;
+    for (std::size_t i = 0; i < resources_.size(); ++i) {
+      lacks += std::max<std::int64_t>(0, resources_[i].wanted - facts.free[i].total);
+    }
+    const auto rank = std::make_tuple(facts.reason != Reason::kFits, !facts.could_when_empty,
+                                      IsUnknown(facts.reason), lacks, name);
+    if (!nearest_.empty() &&
+        rank >= std::make_tuple(nearest_misfit_, nearest_incapable_, nearest_unknown_,
+                                nearest_lacks_, std::string_view(nearest_))) {
+      return;
+    }
+    nearest_misfit_ = std::get<0>(rank);
+    nearest_incapable_ = std::get<1>(rank);
+    nearest_unknown_ = std::get<2>(rank);
+    nearest_lacks_ = lacks;
+    nearest_ = name;
+  }
+
+  [[nodiscard]] Cause CauseOfCounts() const {
+    if (fitting_ > 0) return Cause::kOther;
+    if (capable_ == 0) return nodes_ == 0 ? Cause::kStaleData : Cause::kNeverFits;
+    if (judged_ == 0) return Cause::kStaleData;
+    if (with_accelerators_ == 0) return Cause::kAcceleratorsExhausted;
+    if (with_both_ == 0) return Cause::kEndpointsExhausted;
+    // Enough by count, and their kubelets have just said no to just such Pods.
+    if (refusing_ == judged_) return Cause::kKubeletRefused;
+    return Cause::kNumaFragmented;
+  }
+
+  const cache::Fleet& fleet_;
+  const policy::Demand& demand_;
+  std::vector<ResourceNumbers> resources_;
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<StateFacts>> states_;
+  absl::flat_hash_map<const policy::Topology*, bool> when_empty_;
+  int nodes_ = 0;
+  int fitting_ = 0;
+  int refusing_ = 0;
+  int capable_ = 0;  // could take it when empty
+  int judged_ = 0;   // of these, those about which something is known
+  int with_accelerators_ = 0;
+  int with_both_ = 0;
+  std::string nearest_;
+  std::string nearest_answer_;
+  bool nearest_misfit_ = true;
+  bool nearest_incapable_ = true;
+  bool nearest_unknown_ = true;
+  std::int64_t nearest_lacks_ = 0;
+};
+
 std::string_view CauseName(Cause cause) {
   switch (cause) {
     case Cause::kEndpointsExhausted:
@@ -303,18 +316,36 @@ std::string_view CauseName(Cause cause) {
 }
 
 Finding LookAtFleet(const cache::Fleet& fleet, const policy::Demand& demand,
-                    std::string_view pinned_node) {
-  Survey survey(fleet, demand);
-  survey.Run();
-  Finding finding = survey.Result(pinned_node);
-  if (!finding.nearest.empty()) finding.nearest_answer = AnswerOn(fleet, finding.nearest, demand);
-  if (!finding.pinned.empty()) finding.pinned_answer = AnswerOn(fleet, finding.pinned, demand);
-  return finding;
+                    std::string_view pinned_node,
+                    const std::function<bool(std::string_view)>& looks_at) {
+  FleetSurvey survey(fleet, demand);
+  survey.Run(looks_at);
+  return survey.Result(std::string(pinned_node));
 }
 
 Finding FindCause(const cache::Fleet& fleet, const Blocked& blocked) {
-  if (blocked.demand == nullptr) return {};
-  Finding finding = LookAtFleet(fleet, *blocked.demand, blocked.pinned_node);
+  return CauseFinder(fleet).Find(blocked);
+}
+
+CauseFinder::CauseFinder(const cache::Fleet& fleet) : fleet_(fleet) {}
+CauseFinder::~CauseFinder() = default;
+
+void CauseFinder::Forget() {
+  surveys_.clear();
+}
+
+Finding CauseFinder::Find(const Blocked& blocked) {
+  Finding finding;
+  // What cannot be read has no numbers; what is known of the Pod's own state holds all the same.
+  if (blocked.demand != nullptr) {
+    Seen& seen = surveys_[blocked.demand.get()];
+    if (seen.survey == nullptr) {
+      seen.demand = blocked.demand;
+      seen.survey = std::make_unique<FleetSurvey>(fleet_, *blocked.demand);
+      seen.survey->Run();
+    }
+    finding = seen.survey->Result(blocked.pinned_node);
+  }
   if (blocked.state == PodState::kSchedulerError) finding.cause = Cause::kSchedulerError;
   if (blocked.state == PodState::kRefused) finding.cause = Cause::kKubeletRefused;
   return finding;

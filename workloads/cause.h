@@ -4,10 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "cache/fleet.h"
 #include "policy/alignment.h"
 #include "policy/demand.h"
@@ -57,13 +60,42 @@ struct Finding {
 };
 
 // The verdict of the fleet about `demand`, for a Pod that may go to `pinned_node` only (empty: to
-// every node). kKubeletRefused and kSchedulerError need the Pod's own state: FindCause. Takes read
-// guards; costs a judgement per distinct state of a node.
+// every node). `looks_at`: whether a node counts at all; none: all do. kKubeletRefused and
+// kSchedulerError need the Pod's own state: FindCause. Takes read guards; costs a judgement per
+// distinct state of a node.
 [[nodiscard]] Finding LookAtFleet(const cache::Fleet& fleet, const policy::Demand& demand,
-                                  std::string_view pinned_node);
+                                  std::string_view pinned_node,
+                                  const std::function<bool(std::string_view)>& looks_at = {});
 
 // The finding about Pods that are blocked: LookAtFleet, and what their own state says. Thread-safe.
 [[nodiscard]] Finding FindCause(const cache::Fleet& fleet, const Blocked& blocked);
+
+class FleetSurvey;
+
+// FindCause for many kinds of Pods, one after the other: what it has seen of the fleet for a demand
+// answers for all Pods with that demand, whatever node they are pinned to (with topology-aware
+// scheduling each is pinned to its own). So it costs a look at all nodes per demand and a judgement
+// of one node per Pod. Not thread-safe.
+class CauseFinder {
+ public:
+  // `fleet` outlives it.
+  explicit CauseFinder(const cache::Fleet& fleet);
+  ~CauseFinder();
+  CauseFinder(const CauseFinder&) = delete;
+  CauseFinder& operator=(const CauseFinder&) = delete;
+
+  [[nodiscard]] Finding Find(const Blocked& blocked);
+  // Forgets what it has seen: the next answers are of the fleet as it is then.
+  void Forget();
+
+ private:
+  struct Seen {
+    std::shared_ptr<const policy::Demand> demand;
+    std::unique_ptr<FleetSurvey> survey;
+  };
+  const cache::Fleet& fleet_;
+  absl::flat_hash_map<const policy::Demand*, Seen> surveys_;
+};
 
 // "wants 4 rdma on one NUMA node; 3 free at most (gpu-a-002 NUMA 1); 11 free in all": the sentence
 // for people, without the cause's name.

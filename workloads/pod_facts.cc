@@ -90,7 +90,10 @@ PodFacts FactsOf(const api::Pod& pod, const api::ResourceClasses& classes,
   if (facts.pod_set.empty()) facts.pod_set = Find(pod.metadata.annotations, kRoleHash);
   // A plain Pod's Workload is owned by the Pod.
   facts.owners.push_back(pod.metadata.uid);
-  for (const api::OwnerReference& owner : pod.metadata.owners) facts.owners.push_back(owner.uid);
+  for (const api::OwnerReference& owner : pod.metadata.owners) {
+    facts.owners.push_back(owner.uid);
+    if (owner.controller) facts.controller = owner;
+  }
 
   const bool unschedulable =
       facts.state == PodState::kUnschedulable || facts.state == PodState::kSchedulerError;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,8 +49,9 @@ struct PodFacts {
   std::string slice;     // annotation kueue.x-k8s.io/workload-slice-name
   std::string workload;  // annotation kueue.x-k8s.io/workload
   std::string group;  // …/prebuilt-workload-name or …/pod-group-name, annotation before label
-  std::vector<std::string> owners;  // uids: its own, and those of its owners
-  std::string pod_set;              // label kueue.x-k8s.io/podset; else annotation …/role-hash
+  std::vector<std::string> owners;                // uids: its own, and those of its owners
+  std::optional<api::OwnerReference> controller;  // that of the owners which made it
+  std::string pod_set;  // label kueue.x-k8s.io/podset; else annotation …/role-hash
 };
 
 // `classes` and `options` are those by which the extender reads Pods.

@@ -36,6 +36,12 @@ json Describe(const WorkloadStatus& workload) {
   return object;
 }
 
+bool IsNamed(const WorkloadStatus& workload, std::string_view full_name) {
+  return full_name.size() == workload.namespace_.size() + 1 + workload.name.size() &&
+         full_name.starts_with(workload.namespace_) && full_name.ends_with(workload.name) &&
+         full_name[workload.namespace_.size()] == '/';
+}
+
 void AddFlag(const Flag& flag, json& object) {
   object["cause"] = CauseName(flag.cause());
   object["why"] = flag.why;
@@ -65,7 +71,7 @@ void AddFlag(const Flag& flag, json& object) {
 
 std::string ToJson(const std::vector<WorkloadStatus>& workloads, const std::vector<Flag>& flags,
                    bool all, std::string_view only) {
-  std::map<std::string, const Flag*> by_uid;
+  std::map<std::string_view, const Flag*> by_uid;
   std::int64_t held = 0;
   for (const Flag& flag : flags) {
     by_uid[flag.workload.uid] = &flag;
@@ -73,8 +79,9 @@ std::string ToJson(const std::vector<WorkloadStatus>& workloads, const std::vect
   }
   json list = json::array();
   for (const WorkloadStatus& workload : workloads) {
+    if (!only.empty() && !IsNamed(workload, only)) continue;
     const auto flag = by_uid.find(workload.uid);
-    if (!only.empty() ? workload.FullName() != only : !all && flag == by_uid.end()) continue;
+    if (only.empty() && !all && flag == by_uid.end()) continue;
     json& object = list.emplace_back(Describe(workload));
     if (flag != by_uid.end()) AddFlag(*flag->second, object);
   }

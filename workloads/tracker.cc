@@ -96,6 +96,8 @@ Tracker::News Tracker::Step(const std::vector<WorkloadStatus>& workloads, std::i
     } else {
       known.passing_since = 0;
     }
+    // Its Pods may be among those whose owners are being read. What it was flagged for stands.
+    if (workload.has_unread_owners && flag.blocked.pods == 0) continue;
     flag.raised = known.is_raised ? known.flag.raised : now;
     known.flag = std::move(flag);
     known.is_raised = true;

@@ -21,6 +21,24 @@ std::string Path(std::string_view namespace_name, std::string_view name) {
   return path;
 }
 
+// The keys of links. A name counts within its namespace, and so does an owner: its Pods and its
+// Workload are in the same.
+std::string NameKey(std::string_view namespace_name, std::string_view name) {
+  return "n/" + Path(namespace_name, name);
+}
+// By the name of the first Workload of its chain of slices.
+std::string SliceKey(std::string_view namespace_name, std::string_view name) {
+  return "s/" + Path(namespace_name, name);
+}
+std::string OwnerKey(std::string_view namespace_name, std::string_view uid) {
+  return "o/" + Path(namespace_name, uid);
+}
+
+bool IsBlocked(PodState state) {
+  return state == PodState::kUnschedulable || state == PodState::kSchedulerError ||
+         state == PodState::kRefused;
+}
+
 // Everything that is a Workload's owner as far as links go.
 std::set<std::string> OwnersOf(const api::Workload& workload) {
   std::set<std::string> owners;
@@ -34,23 +52,6 @@ std::set<std::string> OwnersOf(const api::Workload& workload) {
 std::string SliceOf(const api::Workload& workload) {
   const auto slice = workload.metadata.annotations.find(kSliceAnnotation);
   return slice == workload.metadata.annotations.end() ? workload.metadata.name : slice->second;
-}
-
-const api::PodSetAssignment* AssignmentOf(const api::Workload& workload, std::string_view pod_set) {
-  for (const api::PodSetAssignment& assignment : workload.assignments) {
-    if (assignment.name == pod_set) return &assignment;
-  }
-  return nullptr;
-}
-
-// How many Pods of the set ought to exist.
-int ExpectedOf(const api::Workload& workload, const api::PodSet& set) {
-  int count = set.count;
-  const api::PodSetAssignment* const assignment = AssignmentOf(workload, set.name);
-  if (assignment != nullptr && assignment->count.has_value()) count = *assignment->count;
-  const auto reclaimable = workload.reclaimable.find(set.name);
-  if (reclaimable != workload.reclaimable.end()) count -= reclaimable->second;
-  return std::max(0, count);
 }
 
 bool WaitsForNodes(const api::Workload& workload) {
@@ -67,6 +68,22 @@ bool IsPinnedByTopology(const api::Workload& workload, std::string_view pod_set)
 }
 
 }  // namespace
+
+const api::PodSetAssignment* AssignmentOf(const api::Workload& workload, std::string_view pod_set) {
+  for (const api::PodSetAssignment& assignment : workload.assignments) {
+    if (assignment.name == pod_set) return &assignment;
+  }
+  return nullptr;
+}
+
+int ExpectedPods(const api::Workload& workload, const api::PodSet& set) {
+  int count = set.count;
+  const api::PodSetAssignment* const assignment = AssignmentOf(workload, set.name);
+  if (assignment != nullptr && assignment->count.has_value()) count = *assignment->count;
+  const auto reclaimable = workload.reclaimable.find(set.name);
+  if (reclaimable != workload.reclaimable.end()) count -= reclaimable->second;
+  return std::max(0, count);
+}
 
 std::string_view PhaseName(Phase phase) {
   switch (phase) {
@@ -95,109 +112,261 @@ Phase PhaseOf(const api::Workload& workload) {
   return workload.cluster_name.empty() ? Phase::kAdmitted : Phase::kElsewhere;
 }
 
-void WorkloadIndex::Link(const Entry& entry, bool add) {
-  const api::Workload& workload = entry.workload;
-  const std::string& uid = workload.metadata.uid;
-  const auto link = [&](Links& links, const std::string& key) {
-    if (add) {
-      links[key].push_back(uid);
-      return;
+WorkloadIndex::WorkloadIndex(api::ResourceClasses classes, cache::DemandOptions options)
+    : classes_(std::move(classes)), options_(std::move(options)) {}
+WorkloadIndex::WorkloadIndex(WorkloadIndex&&) noexcept = default;
+WorkloadIndex::~WorkloadIndex() = default;
+
+WorkloadIndex::LinkNode* WorkloadIndex::LinkOf(std::string key) {
+  return &*links_.try_emplace(std::move(key)).first;
+}
+
+void WorkloadIndex::Drop(LinkNode* link) {
+  if (!link->second.workloads.empty() || !link->second.pods.empty()) return;
+  links_.erase(links_.find(link->first));
+}
+
+void WorkloadIndex::AddLink(Member& pod, std::string key) {
+  LinkNode* const link = LinkOf(std::move(key));
+  if (link->second.pods.insert(&pod).second) pod.links.push_back(link);
+}
+
+void WorkloadIndex::LinkPod(Member& pod, PodFacts& facts) {
+  if (!facts.slice.empty()) AddLink(pod, SliceKey(facts.namespace_, facts.slice));
+  for (const std::string* name : {&facts.workload, &facts.group}) {
+    if (!name->empty()) AddLink(pod, NameKey(facts.namespace_, *name));
+  }
+  pod.names = pod.links.size();
+  for (const std::string& owner : facts.owners) {
+    // Itself is looked up when it matters: few Pods own a Workload.
+    if (!owner.empty() && owner != facts.uid) AddLink(pod, OwnerKey(facts.namespace_, owner));
+  }
+  pod.controller = nullptr;
+  const bool has_controller = facts.controller.has_value() && !facts.controller->uid.empty();
+  if (has_controller && facts.controller->uid != facts.uid) {
+    pod.controller = LinkOf(OwnerKey(facts.namespace_, facts.controller->uid));
+    auto& controller = pod.controller->second.controller;
+    if (controller == nullptr || *controller != *facts.controller) {
+      controller = std::make_unique<const api::OwnerReference>(*std::move(facts.controller));
     }
-    const auto found = links.find(key);
-    if (found == links.end()) return;
-    std::erase(found->second, uid);
-    if (found->second.empty()) links.erase(found);
-  };
-  link(by_name_, workload.FullName());
-  link(by_slice_, Path(workload.metadata.namespace_, SliceOf(workload)));
-  for (const std::string& owner : OwnersOf(workload)) link(by_owner_, owner);
+    LinkAbove(pod);
+  }
+  pod.links.shrink_to_fit();
+}
+
+void WorkloadIndex::LinkAbove(Member& pod) {
+  for (const std::string& uid : chains_.Above(*pod.controller->second.controller)) {
+    AddLink(pod, OwnerKey(pod.namespace_, uid));
+  }
+}
+
+void WorkloadIndex::UnlinkPod(Member& pod) {
+  for (LinkNode* link : pod.links) {
+    link->second.pods.erase(&pod);
+    Drop(link);
+  }
+  pod.links.clear();
+  pod.controller = nullptr;
+}
+
+void WorkloadIndex::LinkWorkload(Entry& entry) {
+  const api::ObjectMeta& meta = entry.workload.metadata;
+  entry.links = {LinkOf(NameKey(meta.namespace_, meta.name)),
+                 LinkOf(SliceKey(meta.namespace_, SliceOf(entry.workload)))};
+  const std::set<std::string> owners = OwnersOf(entry.workload);
+  for (const std::string& owner : owners) {
+    entry.links.push_back(LinkOf(OwnerKey(meta.namespace_, owner)));
+  }
+  for (LinkNode* link : entry.links) link->second.workloads.push_back(&entry);
+  for (const LinkNode* link : entry.links) {
+    for (Member* pod : link->second.pods) Resolve(*pod, /*pod_changed=*/false);
+  }
+  for (const std::string& owner : owners) {
+    const auto pod = pods_.find(owner);
+    if (pod != pods_.end()) Resolve(*pod->second, /*pod_changed=*/false);
+  }
+}
+
+void WorkloadIndex::UnlinkWorkload(Entry& entry) {
+  for (LinkNode* link : entry.links) std::erase(link->second.workloads, &entry);
+  // Each is taken out while it is given to another, or to none.
+  while (!entry.members.empty()) {
+    const auto pod = pods_.find((*entry.members.begin())->uid);
+    Resolve(*pod->second, /*pod_changed=*/false);
+  }
+  for (LinkNode* link : entry.links) Drop(link);
 }
 
 void WorkloadIndex::ReplaceWorkloads(std::vector<api::Workload> workloads) {
-  workloads_.clear();
-  by_name_.clear();
-  by_slice_.clear();
-  by_owner_.clear();
+  absl::flat_hash_set<std::string> listed;
+  for (const api::Workload& workload : workloads) listed.insert(workload.metadata.uid);
+  std::vector<std::string> gone;
+  for (const auto& [uid, entry] : workloads_) {
+    if (!listed.contains(uid)) gone.push_back(uid);
+  }
+  for (const std::string& uid : gone) DeleteWorkload(uid);
   for (api::Workload& workload : workloads) UpsertWorkload(std::move(workload));
 }
 
 void WorkloadIndex::UpsertWorkload(api::Workload workload) {
   const std::string uid = workload.metadata.uid;
   if (uid.empty()) return;
-  DeleteWorkload(uid);
-  auto entry = std::make_unique<Entry>();
-  entry->phase = PhaseOf(workload);
-  if (const api::WorkloadCondition* admitted = workload.Find("Admitted"); admitted != nullptr) {
-    entry->admitted_since = admitted->since;
+  std::unique_ptr<Entry>& slot = workloads_[uid];
+  if (slot == nullptr) {
+    slot = std::make_unique<Entry>();
+    by_name_.clear();
+  } else {
+    UnlinkWorkload(*slot);
   }
-  entry->accelerators = AcceleratorsOf(workload);
-  entry->workload = std::move(workload);
-  Link(*entry, true);
-  workloads_[uid] = std::move(entry);
+  Entry& entry = *slot;
+  entry.phase = PhaseOf(workload);
+  const api::WorkloadCondition* const admitted = workload.Find("Admitted");
+  entry.admitted_since = admitted == nullptr ? 0 : admitted->since;
+  entry.accelerators = AcceleratorsOf(workload);
+  entry.kinds.clear();
+  for (const api::PodSet& set : workload.pod_sets) {
+    PodsToPlace& kind = entry.kinds.emplace_back(KindOf(workload, set));
+    kind.demand = Shared(std::move(kind.demand));
+  }
+  entry.workload = std::move(workload);
+  LinkWorkload(entry);
+  Touch(&entry);
 }
 
 void WorkloadIndex::DeleteWorkload(std::string_view uid) {
   const auto found = workloads_.find(std::string(uid));
   if (found == workloads_.end()) return;
-  Link(*found->second, false);
+  UnlinkWorkload(*found->second);
   workloads_.erase(found);
+  by_name_.clear();
+  ++version_;
 }
 
 void WorkloadIndex::ReplacePods(std::vector<PodFacts> pods) {
-  pods_.clear();
+  absl::flat_hash_set<std::string_view> listed;
+  for (const PodFacts& pod : pods) listed.insert(pod.uid);
+  std::vector<std::string> gone;
+  for (const auto& [uid, pod] : pods_) {
+    if (!listed.contains(uid)) gone.emplace_back(uid);
+  }
+  for (const std::string& uid : gone) DeletePod(uid);
   for (PodFacts& pod : pods) UpsertPod(std::move(pod));
 }
 
 void WorkloadIndex::UpsertPod(PodFacts pod) {
   if (pod.uid.empty()) return;
-  std::string uid = pod.uid;
-  pods_.insert_or_assign(std::move(uid), std::move(pod));
+  std::string host = pod.state == PodState::kPlaced ? pod.pinned_node : std::string();
+  std::unique_ptr<const Trouble> trouble;
+  if (IsBlocked(pod.state)) {
+    trouble = std::make_unique<Trouble>(Trouble{.name = std::move(pod.name),
+                                                .message = std::move(pod.message),
+                                                .pinned_node = std::move(pod.pinned_node),
+                                                .demand = Shared(std::move(pod.demand))});
+  }
+  auto found = pods_.find(pod.uid);
+  if (found == pods_.end()) {
+    auto made = std::make_unique<Member>();
+    made->uid = pod.uid;
+    found = pods_.emplace(made->uid, std::move(made)).first;
+  }
+  Member& member = *found->second;
+  const bool is_same = member.state == pod.state && member.creation_time == pod.creation_time &&
+                       member.pod_set == pod.pod_set && member.host == host &&
+                       (member.trouble == nullptr) == (trouble == nullptr) &&
+                       (trouble == nullptr || *member.trouble == *trouble);
+  member.namespace_ = pod.namespace_;
+  // Before the old links go: what both have stays.
+  std::vector<LinkNode*> before = std::exchange(member.links, {});
+  for (LinkNode* link : before) link->second.pods.erase(&member);
+  LinkPod(member, pod);
+  for (LinkNode* link : before) {
+    if (std::find(member.links.begin(), member.links.end(), link) == member.links.end()) Drop(link);
+  }
+  member.pod_set = std::move(pod.pod_set);
+  member.host = std::move(host);
+  member.state = pod.state;
+  member.creation_time = pod.creation_time;
+  member.trouble = std::move(trouble);
+  Resolve(member, !is_same);
 }
 
 void WorkloadIndex::DeletePod(std::string_view uid) {
-  const auto found = pods_.find(std::string(uid));
-  if (found != pods_.end()) pods_.erase(found);
+  const auto found = pods_.find(uid);
+  if (found == pods_.end()) return;
+  Member& pod = *found->second;
+  UnlinkPod(pod);
+  if (pod.workload != nullptr) {
+    pod.workload->members.erase(&pod);
+    Touch(pod.workload);
+  }
+  pods_.erase(found);
+}
+
+void WorkloadIndex::Touch(Entry* entry) {
+  if (entry == nullptr) return;
+  entry->status.reset();
+  ++version_;
+}
+
+void WorkloadIndex::Resolve(Member& pod, bool pod_changed) {
+  Entry* const entry = Find(pod);
+  if (entry == pod.workload) {
+    if (pod_changed) Touch(entry);
+    return;
+  }
+  if (pod.workload != nullptr) pod.workload->members.erase(&pod);
+  if (entry != nullptr) entry->members.insert(&pod);
+  Touch(pod.workload);
+  Touch(entry);
+  pod.workload = entry;
+}
+
+std::shared_ptr<const policy::Demand> WorkloadIndex::Shared(
+    std::shared_ptr<const policy::Demand> demand) {
+  if (demand == nullptr) return nullptr;
+  constexpr std::size_t kAtLeast = 64;
+  if (shapes_.size() >= std::max(kAtLeast, most_shapes_)) {
+    absl::erase_if(shapes_, [](const auto& shape) { return shape.second.use_count() == 1; });
+    most_shapes_ = 2 * shapes_.size();
+  }
+  return shapes_.try_emplace(demand->Fingerprint(), demand).first->second;
 }
 
 // Of several that a link leads to: not finished before finished, with quota before without, the
 // newest.
-const WorkloadIndex::Entry* WorkloadIndex::Best(const std::vector<std::string>* uids) const {
-  const Entry* best = nullptr;
+WorkloadIndex::Entry* WorkloadIndex::Best(const Link& link) {
+  if (link.workloads.size() == 1) return link.workloads.front();
+  Entry* best = nullptr;
   const auto rank = [](const Entry& entry) {
     return std::make_tuple(entry.phase != Phase::kFinished, entry.workload.Is("QuotaReserved"),
                            entry.workload.metadata.creation_time, entry.workload.metadata.uid);
   };
-  for (const std::string& uid : *uids) {
-    const Entry& entry = *workloads_.find(std::string(uid))->second;
-    if (best == nullptr || rank(entry) > rank(*best)) best = &entry;
+  for (Entry* entry : link.workloads) {
+    if (best == nullptr || rank(*entry) > rank(*best)) best = entry;
   }
   return best;
 }
 
-const WorkloadIndex::Entry* WorkloadIndex::Resolve(const PodFacts& pod) const {
-  const auto by = [this](const Links& links, const std::string& key) -> const Entry* {
-    const auto found = links.find(key);
-    return found == links.end() ? nullptr : Best(&found->second);
+WorkloadIndex::Entry* WorkloadIndex::Find(const Member& pod) const {
+  const auto first = [&](std::size_t begin, std::size_t end) -> Entry* {
+    for (std::size_t i = begin; i < end; ++i) {
+      if (Entry* entry = Best(pod.links[i]->second); entry != nullptr) return entry;
+    }
+    return nullptr;
   };
-  const auto named = [&](const Links& links, const std::string& name) {
-    return name.empty() ? nullptr : by(links, Path(pod.namespace_, name));
-  };
-  if (const Entry* entry = named(by_slice_, pod.slice); entry != nullptr) return entry;
-  for (const std::string& name : {pod.workload, pod.group}) {
-    if (const Entry* entry = named(by_name_, name); entry != nullptr) return entry;
+  if (Entry* entry = first(0, pod.names); entry != nullptr) return entry;
+  // A plain Pod's Workload is owned by the Pod.
+  const auto own = links_.find(OwnerKey(pod.namespace_, pod.uid));
+  if (own != links_.end()) {
+    if (Entry* entry = Best(own->second); entry != nullptr) return entry;
   }
-  for (const std::string& owner : pod.owners) {
-    const Entry* const entry = by(by_owner_, owner);
-    if (entry != nullptr && entry->workload.metadata.namespace_ == pod.namespace_) return entry;
-  }
-  return nullptr;
+  return first(pod.names, pod.links.size());
 }
 
 std::string WorkloadIndex::WorkloadOf(std::string_view pod_uid) const {
-  const auto found = pods_.find(std::string(pod_uid));
-  if (found == pods_.end()) return "";
-  const Entry* const entry = Resolve(found->second);
-  return entry == nullptr ? std::string() : entry->workload.metadata.uid;
+  const auto found = pods_.find(pod_uid);
+  if (found == pods_.end() || found->second->workload == nullptr) return "";
+  return found->second->workload->workload.metadata.uid;
 }
 
 std::int64_t WorkloadIndex::AcceleratorsOf(const api::Workload& workload) const {
@@ -211,13 +380,12 @@ std::int64_t WorkloadIndex::AcceleratorsOf(const api::Workload& workload) const 
         each += quantity.value();
       }
     }
-    sum += each * ExpectedOf(workload, set);
+    sum += each * ExpectedPods(workload, set);
   }
   return sum;
 }
 
-WorkloadStatus WorkloadIndex::StatusOf(const Entry& entry,
-                                       const std::vector<const PodFacts*>& members) const {
+WorkloadStatus WorkloadIndex::StatusOf(const Entry& entry) {
   const api::Workload& workload = entry.workload;
   WorkloadStatus status;
   status.namespace_ = workload.metadata.namespace_;
@@ -233,59 +401,122 @@ WorkloadStatus WorkloadIndex::StatusOf(const Entry& entry,
   if (const auto* scheduled = workload.Find("PodsScheduled"); scheduled != nullptr) {
     status.pods_scheduled = scheduled->is_true;
   }
-  for (const api::PodSet& set : workload.pod_sets) status.expected += ExpectedOf(workload, set);
+  for (const api::PodSet& set : workload.pod_sets) status.expected += ExpectedPods(workload, set);
 
-  using Kind = std::tuple<std::string, PodState, std::string, std::string>;
+  // Demands that are alike are one object.
+  using Kind = std::tuple<std::string_view, PodState, std::string_view, const policy::Demand*>;
   std::map<Kind, Blocked> blocked;
   const std::set<std::string> owners = OwnersOf(workload);
   int alive = 0;
-  for (const PodFacts* pod : members) {
+  for (const Member* pod : entry.members) {
     const bool over = pod->state == PodState::kRefused || pod->state == PodState::kEnded;
     // Of an earlier cycle; but Pods that Kueue gates itself are older than their admission.
     const bool earlier = pod->creation_time < entry.admitted_since && !owners.contains(pod->uid);
     if (over && earlier) continue;
     ++status.pods[static_cast<std::size_t>(pod->state)];
     if (!over) ++alive;
-    const bool is_blocked = pod->state == PodState::kUnschedulable ||
-                            pod->state == PodState::kSchedulerError ||
-                            pod->state == PodState::kRefused;
-    if (!is_blocked) continue;
-    const std::string pod_set = pod->pod_set.empty() && workload.pod_sets.size() == 1
-                                    ? workload.pod_sets.front().name
-                                    : pod->pod_set;
-    const std::string shape = pod->demand == nullptr ? "" : pod->demand->Fingerprint();
-    Blocked& kind = blocked[{pod_set, pod->state, pod->pinned_node, shape}];
+    if (pod->trouble == nullptr) continue;
+    const Trouble& trouble = *pod->trouble;
+    const std::string& pod_set = pod->pod_set.empty() && workload.pod_sets.size() == 1
+                                     ? workload.pod_sets.front().name
+                                     : pod->pod_set;
+    Blocked& kind = blocked[{pod_set, pod->state, trouble.pinned_node, trouble.demand.get()}];
     const std::int64_t since = std::max(entry.admitted_since, pod->creation_time);
     kind.since = kind.pods == 0 ? since : std::min(kind.since, since);
     ++kind.pods;
-    if (!kind.example.empty() && kind.example < pod->name) continue;
+    if (!kind.example.empty() && kind.example < trouble.name) continue;
     kind.pod_set = pod_set;
     kind.state = pod->state;
-    kind.demand = pod->demand;
-    kind.pinned_node = pod->pinned_node;
-    kind.pinned_by_topology = !pod->pinned_node.empty() && IsPinnedByTopology(workload, pod_set);
-    kind.example = pod->name;
-    kind.message = pod->message;
+    kind.demand = trouble.demand;
+    kind.pinned_node = trouble.pinned_node;
+    kind.pinned_by_topology = !trouble.pinned_node.empty() && IsPinnedByTopology(workload, pod_set);
+    kind.example = trouble.name;
+    kind.message = trouble.message;
   }
   for (auto& [key, kind] : blocked) status.blocked.push_back(std::move(kind));
+  std::sort(status.blocked.begin(), status.blocked.end(), [](const Blocked& a, const Blocked& b) {
+    return std::tie(a.pod_set, a.example) < std::tie(b.pod_set, b.example);
+  });
   status.missing = std::max(0, status.expected - alive - status.In(PodState::kEnded));
   return status;
 }
 
 std::vector<WorkloadStatus> WorkloadIndex::Statuses() const {
-  absl::flat_hash_map<const Entry*, std::vector<const PodFacts*>> members;
-  for (const auto& [uid, pod] : pods_) {
-    if (const Entry* entry = Resolve(pod); entry != nullptr) members[entry].push_back(&pod);
+  if (by_name_.empty()) {
+    for (const auto& [uid, entry] : workloads_) by_name_.push_back(entry.get());
+    std::sort(by_name_.begin(), by_name_.end(), [](const Entry* a, const Entry* b) {
+      const api::ObjectMeta& left = a->workload.metadata;
+      const api::ObjectMeta& right = b->workload.metadata;
+      return std::tie(left.namespace_, left.name, left.uid) <
+             std::tie(right.namespace_, right.name, right.uid);
+    });
   }
   std::vector<WorkloadStatus> statuses;
-  statuses.reserve(workloads_.size());
-  for (const auto& [uid, entry] : workloads_) {
-    statuses.push_back(StatusOf(*entry, members[entry.get()]));
+  statuses.reserve(by_name_.size());
+  for (Entry* entry : by_name_) {
+    if (!entry->status.has_value()) entry->status = StatusOf(*entry);
+    statuses.push_back(*entry->status);
   }
-  std::sort(statuses.begin(), statuses.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.namespace_, a.name) < std::tie(b.namespace_, b.name);
-  });
   return statuses;
+}
+
+std::vector<OwnerQuestion> WorkloadIndex::OwnersToRead(
+    std::size_t most, std::int64_t now, std::vector<WorkloadStatus>* statuses) const {
+  const auto lacks_pods = [](const WorkloadStatus& status) {
+    return status.phase == Phase::kAdmitted && status.missing > 0 && status.has_owner;
+  };
+  absl::flat_hash_set<std::string> lacking;
+  for (const WorkloadStatus& status : *statuses) {
+    if (lacks_pods(status)) lacking.insert(status.namespace_);
+  }
+  if (lacking.empty()) return {};
+  // By how urgent they are, each once: several controllers may have the same one above them.
+  std::map<std::pair<int, std::string>, OwnerQuestion> questions;
+  absl::flat_hash_set<std::string> unread;
+  for (const auto& [key, link] : links_) {
+    if (link.controller == nullptr) continue;
+    const Member* lost = nullptr;
+    for (const Member* pod : link.pods) {
+      const bool is_lost = pod->workload == nullptr && pod->controller != nullptr &&
+                           &pod->controller->second == &link && pod->state != PodState::kEnded;
+      if (is_lost && (lost == nullptr || pod->trouble != nullptr)) lost = pod;
+      if (lost != nullptr && lost->trouble != nullptr) break;
+    }
+    if (lost == nullptr || !lacking.contains(lost->namespace_)) continue;
+    std::optional<OwnerChains::Unread> next = chains_.NextUnread(*link.controller, now);
+    if (!next.has_value()) continue;
+    if (next->is_new) unread.insert(lost->namespace_);
+    const int rank = (next->is_new ? 0 : 2) + (lost->trouble != nullptr ? 0 : 1);
+    std::string uid = next->owner.uid;
+    questions.try_emplace({rank, std::move(uid)},
+                          OwnerQuestion{lost->namespace_, std::move(next->owner)});
+  }
+  for (WorkloadStatus& status : *statuses) {
+    status.has_unread_owners = lacks_pods(status) && unread.contains(status.namespace_);
+  }
+  std::vector<OwnerQuestion> first;
+  for (auto& [rank, question] : questions) {
+    if (first.size() == most) break;
+    first.push_back(std::move(question));
+  }
+  return first;
+}
+
+void WorkloadIndex::LearnOwner(const OwnerQuestion& question,
+                               std::optional<api::OwnerReference> controller, std::int64_t now) {
+  const bool is_known = controller.has_value();
+  chains_.Learn(question.owner.uid, std::move(controller), now);
+  // So that the next question of the chain is asked soon.
+  ++version_;
+  if (!is_known) return;
+  const auto link = links_.find(OwnerKey(question.namespace_, question.owner.uid));
+  if (link == links_.end()) return;
+  const std::vector<Member*> pods(link->second.pods.begin(), link->second.pods.end());
+  for (Member* pod : pods) {
+    if (pod->controller == nullptr) continue;
+    LinkAbove(*pod);
+    Resolve(*pod, /*pod_changed=*/false);
+  }
 }
 
 }  // namespace numafit::workloads

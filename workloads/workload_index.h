@@ -2,6 +2,10 @@
 //
 // A Workload's Pods are found by what Kueue writes on them, else by their owners (kueue.md 2). A
 // Pod belongs to one Workload at most, so that none is counted twice.
+//
+// What is counted is remembered: news of a Pod costs a look at its own Workload, news of a Workload
+// one at the Pods that may be its. Per Pod that has a node, or no scheduler has tried, some 250
+// bytes are kept.
 #pragma once
 
 #include <array>
@@ -10,10 +14,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "api/workload.h"
+#include "cache/demand.h"
+#include "workloads/owner_chain.h"
 #include "workloads/pod_facts.h"
 
 namespace numafit::workloads {
@@ -29,6 +38,13 @@ enum class Phase {
 };
 [[nodiscard]] std::string_view PhaseName(Phase phase);
 [[nodiscard]] Phase PhaseOf(const api::Workload& workload);
+
+// What was admitted of a PodSet; null: nothing.
+[[nodiscard]] const api::PodSetAssignment* AssignmentOf(const api::Workload& workload,
+                                                        std::string_view pod_set);
+// How many Pods of it ought to exist: those admitted (absent: all) less those whose quota has been
+// given back.
+[[nodiscard]] int ExpectedPods(const api::Workload& workload, const api::PodSet& set);
 
 // Pods that wait for a node, or were refused, and are alike: of one PodSet, with one demand, state
 // and node selector.
@@ -72,15 +88,52 @@ struct WorkloadStatus {
   bool has_owner = false;
   // Nodes are being made for it (ProvisioningRequest), or exchanged.
   bool waits_for_nodes = false;
+  // There are Pods in its namespace whose owners have still to be read: they may be its. Filled by
+  // WorkloadIndex::OwnersToRead.
+  bool has_unread_owners = false;
 
   [[nodiscard]] std::string FullName() const { return namespace_ + "/" + name; }
   [[nodiscard]] int In(PodState state) const { return pods[static_cast<std::size_t>(state)]; }
 };
 
-// Not thread-safe.
+// Pods of one PodSet that have no node yet and may go to the same nodes.
+struct PodsToPlace {
+  std::string pod_set;
+  std::shared_ptr<const policy::Demand> demand;  // null: it cannot be read, see `problem`
+  std::string problem;
+  int pods = 0;
+  // Node labels: of the template's node selector and of the topology assignment.
+  api::StringMap node_selector;
+  // Whose node labels come on top, each once.
+  std::vector<std::string> flavors;
+};
+
+// A Workload that holds quota and is meant to run here: it is admitted, or waits for its checks.
+struct QuotaHolder {
+  std::string namespace_;
+  std::string name;
+  std::string uid;
+  std::string resource_version;
+  std::string cluster_queue;
+  std::int32_t priority = 0;
+  std::int64_t quota_since = 0;  // seconds since the epoch
+  bool admitted = false;
+  std::vector<api::AdmissionCheckState> checks;
+  // Those that ask for devices, by PodSet. Of an admitted one without the Pods that have a node.
+  std::vector<PodsToPlace> to_place;
+
+  [[nodiscard]] std::string FullName() const { return namespace_ + "/" + name; }
+};
+
+struct QuotaUse;  // workloads/quota.h
+
+// Not thread-safe, not even its const functions.
 class WorkloadIndex {
  public:
-  explicit WorkloadIndex(api::ResourceClasses classes) : classes_(std::move(classes)) {}
+  // `classes` and `options` are those by which the extender reads Pods.
+  explicit WorkloadIndex(api::ResourceClasses classes, cache::DemandOptions options = {});
+  WorkloadIndex(WorkloadIndex&&) noexcept;
+  ~WorkloadIndex();
 
   void ReplaceWorkloads(std::vector<api::Workload> workloads);
   void UpsertWorkload(api::Workload workload);
@@ -92,33 +145,109 @@ class WorkloadIndex {
   [[nodiscard]] std::size_t workloads() const { return workloads_.size(); }
   [[nodiscard]] std::size_t pods() const { return pods_.size(); }
 
+  // Changes whenever Statuses() or QuotaHolders() may say something else. Begins at 0.
+  [[nodiscard]] std::uint64_t version() const { return version_; }
   // Of all Workloads, by namespace and name.
   [[nodiscard]] std::vector<WorkloadStatus> Statuses() const;
+  // By namespace and name.
+  [[nodiscard]] std::vector<QuotaHolder> QuotaHolders() const;
+  // Of every PodSet with accelerators that quota is reserved for, or was until it ended; those that
+  // are alike may share an entry. In no order.
+  [[nodiscard]] std::vector<QuotaUse> QuotaUses() const;
   // The uid of the Workload that the Pod belongs to; empty: none.
   [[nodiscard]] std::string WorkloadOf(std::string_view pod_uid) const;
 
+  // What to read to find the Workloads of Pods that nothing leads to one: at most so many, first
+  // those of Pods that wait or were refused. Only of Pods in a namespace where an admitted Workload
+  // lacks some, as of the last Statuses(); says in `statuses`, which are those, for which
+  // namespaces there is anything that was never answered. `now`: seconds since the epoch.
+  [[nodiscard]] std::vector<OwnerQuestion> OwnersToRead(
+      std::size_t most, std::int64_t now, std::vector<WorkloadStatus>* statuses) const;
+  // The answer, as OwnerChains::Learn.
+  void LearnOwner(const OwnerQuestion& question, std::optional<api::OwnerReference> controller,
+                  std::int64_t now);
+
  private:
+  struct Entry;
+  struct Member;
+  // What leads from Pods to Workloads, and who is at its ends. There while somebody is.
+  struct Link {
+    std::vector<Entry*> workloads;
+    absl::flat_hash_set<Member*> pods;
+    // Of an owner that is the controller of some of them: what they call it.
+    std::unique_ptr<const api::OwnerReference> controller;
+  };
+  // By what it is, see the functions that make keys. Addresses of its elements stay.
+  using Links = std::unordered_map<std::string, Link>;
+  using LinkNode = Links::value_type;
+
   struct Entry {
     api::Workload workload;
     Phase phase = Phase::kPending;
     std::int64_t admitted_since = 0;
     std::int64_t accelerators = 0;
+    std::vector<PodsToPlace> kinds;  // one per PodSet: what its Pods ask for
+    std::vector<LinkNode*> links;
+    absl::flat_hash_set<const Member*> members;  // its Pods
+    // What StatusOf says; empty: not asked since something changed.
+    std::optional<WorkloadStatus> status;
   };
-  void Link(const Entry& entry, bool add);
-  [[nodiscard]] const Entry* Best(const std::vector<std::string>* uids) const;
-  [[nodiscard]] const Entry* Resolve(const PodFacts& pod) const;
-  [[nodiscard]] WorkloadStatus StatusOf(const Entry& entry,
-                                        const std::vector<const PodFacts*>& members) const;
-  [[nodiscard]] std::int64_t AcceleratorsOf(const api::Workload& workload) const;
+  // What there is to say of a Pod that waits for a node or was refused.
+  struct Trouble {
+    std::string name;
+    std::string message;
+    std::string pinned_node;
+    std::shared_ptr<const policy::Demand> demand;
+    friend bool operator==(const Trouble&, const Trouble&) = default;
+  };
+  // A Pod, reduced to what is counted.
+  struct Member {
+    std::string uid;
+    std::string namespace_;
+    std::string pod_set;
+    std::string host;  // of one with a node: what it is pinned to
+    PodState state = PodState::kUntried;
+    std::int64_t creation_time = 0;
+    std::unique_ptr<const Trouble> trouble;
+    // Names first, then owners, but for itself, then those above its controller; each in the order
+    // in which they count.
+    std::vector<LinkNode*> links;
+    std::size_t names = 0;
+    LinkNode* controller = nullptr;  // one of links
+    Entry* workload = nullptr;
+  };
 
-  using Links = absl::flat_hash_map<std::string, std::vector<std::string>>;  // to Workloads' uids
+  LinkNode* LinkOf(std::string key);
+  void Drop(LinkNode* link);
+  void LinkPod(Member& pod, PodFacts& facts);
+  void AddLink(Member& pod, std::string key);
+  void LinkAbove(Member& pod);
+  void UnlinkPod(Member& pod);
+  void LinkWorkload(Entry& entry);
+  void UnlinkWorkload(Entry& entry);
+  [[nodiscard]] static Entry* Best(const Link& link);
+  [[nodiscard]] Entry* Find(const Member& pod) const;
+  // Gives the Pod to the Workload that it belongs to now. Not changed in itself it matters only
+  // where that is another one.
+  void Resolve(Member& pod, bool pod_changed);
+  void Touch(Entry* entry);
+  [[nodiscard]] std::shared_ptr<const policy::Demand> Shared(
+      std::shared_ptr<const policy::Demand> demand);
+  [[nodiscard]] static WorkloadStatus StatusOf(const Entry& entry);
+  [[nodiscard]] std::int64_t AcceleratorsOf(const api::Workload& workload) const;
+  [[nodiscard]] PodsToPlace KindOf(const api::Workload& workload, const api::PodSet& set) const;
 
   const api::ResourceClasses classes_;
-  absl::flat_hash_map<std::string, std::unique_ptr<const Entry>> workloads_;  // by uid
-  absl::flat_hash_map<std::string, PodFacts> pods_;                           // by uid
-  Links by_name_;                                                             // namespace/name
-  Links by_slice_;  // namespace/name of the first Workload of its chain
-  Links by_owner_;  // owner's uid
+  const cache::DemandOptions options_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Entry>> workloads_;   // by uid
+  absl::flat_hash_map<std::string_view, std::unique_ptr<Member>> pods_;  // by Member::uid
+  Links links_;
+  OwnerChains chains_;
+  // Demands of Pods by their fingerprints: those of a Workload are mostly alike.
+  absl::flat_hash_map<std::string, std::shared_ptr<const policy::Demand>> shapes_;
+  std::size_t most_shapes_ = 0;  // then those that nobody has any more are looked for
+  std::uint64_t version_ = 0;
+  mutable std::vector<Entry*> by_name_;  // workloads_ in the order of Statuses(); empty: not sorted
 };
 
 }  // namespace numafit::workloads

@@ -1,22 +1,19 @@
 // A made-up API server of a large cluster: NodeReports and Pods that come and go at a given pace.
-// No more of the API than what the extender asks for, so that the machine's time is left to it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 namespace numafit::bench {
 
-// Every node has two NUMA nodes with four GPUs and four adapters each, 64 shared tokens per
-// adapter, 128 CPUs, and some Pods; its report is of the size of a real one (about 8 kB).
+// Nodes as made_up_nodes.h has them, with some Pods each.
 class ScaleLoad {
  public:
   explicit ScaleLoad(int nodes);
   ~ScaleLoad();
 
   [[nodiscard]] int port() const;
-  [[nodiscard]] static std::string NodeName(int node);
   [[nodiscard]] int pods() const;
   [[nodiscard]] std::size_t report_bytes() const;
 

@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 
 #include "api/pod_json.h"
@@ -198,6 +200,11 @@ class FakeExtender {
       response.set_content(pods.ok() ? *pods : R"({"error": "there is no such node"})",
                            "application/json");
     });
+    server_.Get("/v1/cluster-queues", [this](const httplib::Request&, httplib::Response& response) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      response.status = quotas_.empty() ? 404 : 200;
+      response.set_content(quotas_, "application/json");
+    });
     server_.Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
       response.status = ready_ ? 200 : 503;
     });
@@ -212,11 +219,18 @@ class FakeExtender {
     return "--server http://127.0.0.1:" + std::to_string(port_);
   }
   void set_ready(bool ready) { ready_ = ready; }
+  // What it says of ClusterQueues; at first it does not watch them.
+  void set_quotas(std::string quotas) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    quotas_ = std::move(quotas);
+  }
 
  private:
   api::ResourceClasses classes_;
   std::unique_ptr<cache::Fleet> fleet_;
   std::atomic<bool> ready_{true};
+  std::mutex mutex_;
+  std::string quotas_;
   httplib::Server server_;
   int port_ = 0;
   std::thread thread_;
@@ -335,6 +349,13 @@ TEST(Cli, DoctorAsksTheExtender) {
   const Ran ran = Execute("doctor --all " + extender.Option());
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("the extender is ready"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("quota")));
+  extender.set_quotas(R"({"state": "current", "quotas": [{"clusterQueue": "gpus", "flavor": "h100",
+      "resource": "nvidia.com/gpu", "quota": 64, "nodes": 7, "devices": 56, "placeable": 40}]})");
+  const Ran quotas = Execute("doctor " + extender.Option());
+  EXPECT_EQ(quotas.code, 0) << quotas.out;
+  EXPECT_THAT(quotas.out, AllOf(HasSubstr("ClusterQueue gpus has a quota of 64 nvidia.com/gpu"),
+                                HasSubstr("(quota-above-placeable)")));
   extender.set_ready(false);
   const Ran early = Execute("doctor " + extender.Option());
   EXPECT_EQ(early.code, 1);

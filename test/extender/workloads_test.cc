@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "extender/app.h"
 #include "nlohmann/json.hpp"
@@ -105,6 +106,19 @@ class WorkloadsTest : public ::testing::Test {
   void PutWaiting() {
     api::Pod pod = ParsePod("w", 2, 2);
     pod.metadata.annotations["kueue.x-k8s.io/workload"] = "job-a";
+    PutTried(std::move(pod));
+  }
+  // Of a ReplicaSet-like object that belongs to the Workload's owner.
+  void PutWaitingOfChild() {
+    api::Pod pod = ParsePod("w", 2, 2);
+    pod.metadata.owners.push_back({.kind = "Child",
+                                   .name = "c",
+                                   .uid = "child",
+                                   .controller = true,
+                                   .api_version = "lab/v1"});
+    PutTried(std::move(pod));
+  }
+  void PutTried(api::Pod pod) {
     pod.status.conditions = {{.type = "PodScheduled",
                               .status = "False",
                               .reason = "Unschedulable",
@@ -164,6 +178,57 @@ TEST_F(WorkloadsTest, FromAdmittedToFlaggedToPlaced) {
   server_.PutPod(placed);
   ASSERT_TRUE(Soon([this] { return Workloads()["unplaceable"] == 0; }));
   EXPECT_EQ(server_.events().size(), 1U);
+}
+
+constexpr char kLabKinds[] =
+    R"({"resources": [{"name": "children", "namespaced": true, "kind": "Child"}]})";
+constexpr char kChildPath[] = "/apis/lab/v1/namespaces/default/children/c";
+
+TEST_F(WorkloadsTest, ThePodsOfAnOwnersOwnerAreFound) {
+  server_.ServeKueue({"v1beta2"});
+  server_.PutDocument("/apis/lab/v1", kLabKinds);
+  server_.PutDocument(kChildPath, R"({"metadata": {"name": "c", "uid": "child", "ownerReferences": [
+      {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "job", "controller": true}]}})");
+  FillEndpoints();
+  PutWorkload("job-a");
+  PutWaitingOfChild();
+  Start();
+  ASSERT_TRUE(Soon([this] { return Workloads()["unplaceable"] == 1; }));
+  EXPECT_EQ(Workloads()["workloads"][0]["cause"], "endpoints-exhausted");
+  EXPECT_EQ(server_.CountRequests("GET", kChildPath), 1);
+  EXPECT_EQ(server_.CountRequests("GET", "/jobs/"), 0) << "the Workload's owner is known";
+}
+
+TEST_F(WorkloadsTest, AnOwnerThatMustNotBeReadIsAskedForOnce) {
+  server_.ServeKueue({"v1beta2"});
+  server_.PutDocument("/apis/lab/v1", kLabKinds);
+  server_.PutDocument(kChildPath, "no right", 403);
+  FillEndpoints();
+  PutWorkload("job-a");
+  PutWaitingOfChild();
+  Start();
+  ASSERT_TRUE(Soon([this] { return server_.CountRequests("GET", kChildPath) == 1; }));
+  // The Workload lacks its Pod, so there are rounds; these Pods are nobody's.
+  PutWorkload("job-b");
+  ASSERT_TRUE(Soon([this] { return Workloads("?all=true")["workloads"].size() == 2U; }));
+  server_.DeleteWorkload("default", "job-b");
+  ASSERT_TRUE(Soon([this] { return Workloads("?all=true")["workloads"].size() == 1U; }));
+  EXPECT_EQ(server_.CountRequests("GET", kChildPath), 1);
+  EXPECT_EQ(Workloads("?all=true")["workloads"][0]["missing"], 1);
+}
+
+TEST_F(WorkloadsTest, AnApiServerThatFailsIsAskedAgainForAnOwner) {
+  server_.ServeKueue({"v1beta2"});
+  server_.PutDocument("/apis/lab/v1", kLabKinds);
+  server_.PutDocument(kChildPath, "too busy", 503);
+  FillEndpoints();
+  PutWorkload("job-a");
+  PutWaitingOfChild();
+  Start();
+  ASSERT_TRUE(Soon([this] { return server_.CountRequests("GET", kChildPath) >= 1; }));
+  server_.PutDocument(kChildPath, R"({"metadata": {"name": "c", "uid": "child", "ownerReferences": [
+      {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "job", "controller": true}]}})");
+  ASSERT_TRUE(Soon([this] { return Workloads()["unplaceable"] == 1; }));
 }
 
 TEST_F(WorkloadsTest, AnEvictedWorkloadIsNotFlagged) {

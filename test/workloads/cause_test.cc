@@ -125,6 +125,29 @@ TEST_F(CauseTest, PinnedToAFullNodeWhileAnotherHasRoom) {
   EXPECT_EQ(Find(2, 2, "gone").cause, Cause::kStaleData);
 }
 
+TEST_F(CauseTest, OneLookAtTheNodesAnswersForAllThatArePinned) {
+  Run("a", "n0", 4, 4);
+  Run("b", "n0", 4, 4);
+  CauseFinder finder(*fleet_);
+  Blocked blocked = Waits(2, 2);
+  for (const char* node : {"", "n0", "n1", "gone"}) {
+    blocked.pinned_node = node;
+    const Finding one = FindCause(*fleet_, blocked);
+    const Finding same = finder.Find(blocked);
+    EXPECT_EQ(same.cause, one.cause) << node;
+    EXPECT_EQ(WhyText(same, blocked), WhyText(one, blocked)) << node;
+    EXPECT_EQ(same.pinned_answer, one.pinned_answer) << node;
+  }
+  EXPECT_EQ(FindCause(*fleet_, blocked).pinned_answer, "not in the inventory");
+  // What it has seen holds until it is told to look again.
+  Run("c", "n1", 4, 4);
+  Run("d", "n1", 4, 4);
+  blocked.pinned_node = "n0";
+  EXPECT_EQ(finder.Find(blocked).cause, Cause::kPinnedNodeFull);
+  finder.Forget();
+  EXPECT_EQ(finder.Find(blocked).cause, Cause::kAcceleratorsExhausted);
+}
+
 TEST_F(CauseTest, ThereIsRoomAndSomethingElseIsInTheWay) {
   EXPECT_EQ(Find(2, 2).cause, Cause::kOther);
   EXPECT_EQ(Why(2, 2),
@@ -151,8 +174,6 @@ TEST_F(CauseTest, ThePodsOwnStateSaysWhoFailed) {
   finding = FindCause(*fleet_, blocked);
   EXPECT_EQ(finding.cause, Cause::kKubeletRefused);
   EXPECT_EQ(WhyText(finding, blocked), "kubelet refused w: TopologyAffinityError: no");
-  blocked.demand = nullptr;
-  EXPECT_EQ(FindCause(*fleet_, blocked).cause, Cause::kOther);
 }
 
 TEST_F(CauseTest, InitContainersAreNotAddedToTheRest) {
@@ -162,6 +183,17 @@ TEST_F(CauseTest, InitContainersAreNotAddedToTheRest) {
   const Finding finding = LookAtFleet(*fleet_, *facts.demand, "");
   EXPECT_EQ(finding.resources[0].wanted, 3);
   EXPECT_EQ(finding.resources[1].wanted, 2);
+}
+
+// As when its annotations have a value that nobody knows: the scheduler fails on it, because we do.
+TEST_F(CauseTest, WhatCannotBeReadHasTheCauseOfItsState) {
+  Blocked blocked = Waits(1, 1);
+  blocked.demand = nullptr;
+  EXPECT_EQ(FindCause(*fleet_, blocked).cause, Cause::kOther);
+  blocked.state = PodState::kSchedulerError;
+  EXPECT_EQ(FindCause(*fleet_, blocked).cause, Cause::kSchedulerError);
+  blocked.state = PodState::kRefused;
+  EXPECT_EQ(FindCause(*fleet_, blocked).cause, Cause::kKubeletRefused);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,30 @@ TEST(RecordedWorkloads, EveryPodFindsTheWorkloadThatKueueNames) {
     }
   }
   EXPECT_GT(found, 40);
+}
+
+TEST(RecordedWorkloads, TheOwnersOfOwnersLeadThereWhereNoPodNamesIt) {
+  const json recorded = Read("owner-chain");
+  std::map<std::string, std::optional<api::OwnerReference>> controllers;
+  for (const json& object : recorded["owners"]) {
+    const absl::StatusOr<api::ObjectMeta> meta = api::ObjectMetaFromJsonValue(object);
+    ASSERT_TRUE(meta.ok()) << meta.status();
+    controllers[meta->uid] = std::nullopt;
+    for (const api::OwnerReference& owner : meta->owners) controllers[meta->uid] = owner;
+  }
+  Moment moment = Load(recorded);
+  std::vector<WorkloadStatus> statuses = moment.index.Statuses();
+  EXPECT_EQ(Describe(statuses.front()), "admitted 2 2 missing");
+  std::vector<std::string> asked;
+  for (int i = 0; i < 10; ++i) {
+    statuses = moment.index.Statuses();
+    for (const OwnerQuestion& question : moment.index.OwnersToRead(10, 0, &statuses)) {
+      asked.push_back(question.owner.api_version + " " + question.owner.kind);
+      moment.index.LearnOwner(question, controllers[question.owner.uid], 0);
+    }
+  }
+  EXPECT_EQ(asked, std::vector<std::string>{"batch/v1 Job"});
+  EXPECT_EQ(Describe(moment.index.Statuses().front()), "admitted 2 2 placed");
 }
 
 TEST(RecordedWorkloads, BothVersionsSayTheSame) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "test/workloads/objects.h"
 
@@ -185,6 +187,25 @@ TEST_F(TrackerTest, PodsThatWereNeverMade) {
   bare.metadata.owners.clear();
   index_.ReplaceWorkloads({bare});
   EXPECT_THAT(Step(600).raised, IsEmpty());
+}
+
+TEST_F(TrackerTest, PodsThatMayStillBeFoundAreNotMissing) {
+  const auto step = [this](std::int64_t after, bool unread) {
+    std::vector<WorkloadStatus> statuses = index_.Statuses();
+    statuses.front().has_unread_owners = unread;
+    return tracker_.Step(statuses, kAdmitted + after);
+  };
+  EXPECT_THAT(step(30, true).raised, IsEmpty());
+  EXPECT_THAT(step(90, true).raised, IsEmpty()) << "there are many to read";
+  EXPECT_EQ(step(91, false).raised.size(), 1U);
+  const Tracker::News later = step(92, true);
+  EXPECT_THAT(later.cleared, IsEmpty()) << "others' Pods have come";
+  EXPECT_THAT(later.raised, IsEmpty());
+  EXPECT_THAT(Causes(), ElementsAre(Cause::kOther));
+  // What was tried in vain is known to be its.
+  Put(Tried(PodOf("p-0", 4, 4)));
+  EXPECT_EQ(step(93, true).raised.size(), 1U);
+  EXPECT_THAT(Causes(), ElementsAre(Cause::kEndpointsExhausted));
 }
 
 TEST_F(TrackerTest, EqualPodsAreJudgedOnce) {

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "test/workloads/objects.h"
 
 namespace numafit::workloads {
@@ -194,6 +200,120 @@ TEST_F(WorkloadIndexTest, BlockedPodsThatAreAlikeAreOneKind) {
   EXPECT_FALSE(status.blocked[0].pinned_by_topology);
   EXPECT_EQ(status.blocked[1].pinned_node, "n7");
   EXPECT_TRUE(status.blocked[1].pinned_by_topology);
+}
+
+// Pod → Job → Training, which owns the Workload; nobody names it.
+class OwnerChainTest : public WorkloadIndexTest {
+ protected:
+  OwnerChainTest() {
+    workload_ = Admitted(WorkloadOf("a", 2, 1, 1));
+    workload_.metadata.owners.front().uid = "training";
+    index_.UpsertWorkload(workload_);
+    Put(OwnedBy(On(PodOf("runs", 1, 1), "n0"), "Job", "job"));
+    Put(OwnedBy(Tried(PodOf("waits", 1, 1)), "Job", "job"));
+  }
+  static api::OwnerReference Controller(const std::string& uid) {
+    return {.kind = "K", .name = uid, .uid = uid, .controller = true, .api_version = "g/v1"};
+  }
+  // The uids of the objects whose controllers are asked for.
+  std::vector<std::string> Questions(std::int64_t now = 0, std::size_t most = 10) {
+    statuses_ = index_.Statuses();
+    std::vector<std::string> uids;
+    for (const OwnerQuestion& question : index_.OwnersToRead(most, now, &statuses_)) {
+      EXPECT_EQ(question.namespace_, "default");
+      uids.push_back(question.owner.uid);
+    }
+    return uids;
+  }
+  void Learn(const std::string& uid, std::optional<api::OwnerReference> controller,
+             std::int64_t now = 0) {
+    index_.LearnOwner({"default", Controller(uid)}, std::move(controller), now);
+  }
+  using Uids = std::vector<std::string>;
+
+  api::Workload workload_;
+  std::vector<WorkloadStatus> statuses_;
+};
+
+TEST_F(OwnerChainTest, LeadsToTheWorkloadOfAnOwnersOwner) {
+  EXPECT_EQ(Only().missing, 2);
+  EXPECT_EQ(Questions(), Uids{"job"}) << "once for both Pods";
+  EXPECT_TRUE(statuses_.front().has_unread_owners);
+  const std::uint64_t before = index_.version();
+  Learn("job", Controller("training"));
+  EXPECT_NE(index_.version(), before);
+  EXPECT_EQ(WorkloadOfPod("runs"), "uid-of-a");
+  EXPECT_EQ(WorkloadOfPod("waits"), "uid-of-a");
+  EXPECT_EQ(Only().missing, 0);
+  EXPECT_EQ(Only().blocked.size(), 1U);
+  EXPECT_EQ(Questions(), Uids{});
+  EXPECT_FALSE(statuses_.front().has_unread_owners);
+  // Later Pods, and a Workload that comes again, find the way by themselves.
+  Put(OwnedBy(PodOf("later", 1, 1), "Job", "job"));
+  EXPECT_EQ(WorkloadOfPod("later"), "uid-of-a");
+  index_.DeleteWorkload("uid-of-a");
+  EXPECT_EQ(WorkloadOfPod("later"), "");
+  index_.UpsertWorkload(workload_);
+  EXPECT_EQ(WorkloadOfPod("later"), "uid-of-a");
+  // What leads there directly comes first.
+  index_.UpsertWorkload(Admitted(WorkloadOf("b", 1, 1, 1)));
+  Put(OwnedBy(OwnedBy(PodOf("later", 1, 1), "Job", "job-b"), "Job", "job"));
+  EXPECT_EQ(WorkloadOfPod("later"), "uid-of-b");
+}
+
+TEST_F(OwnerChainTest, IsFollowedStepByStepAndNotForEver) {
+  Learn("job", Controller("1"));
+  EXPECT_EQ(Questions(), Uids{"1"});
+  Learn("1", Controller("2"));
+  Learn("2", Controller("3"));
+  EXPECT_EQ(Questions(), Uids{"3"});
+  Learn("3", Controller("4"));
+  EXPECT_EQ(Questions(), Uids{}) << "four were read";
+  Learn("2", Controller("job"));
+  EXPECT_EQ(Questions(), Uids{}) << "a circle";
+  Learn("2", Controller("training"));
+  EXPECT_EQ(WorkloadOfPod("waits"), "uid-of-a");
+}
+
+TEST_F(OwnerChainTest, NobodyIsAnAnswerForAWhile) {
+  Learn("job", std::nullopt, 1'000);
+  EXPECT_EQ(Questions(1'000 + OwnerChains::kNobodyHolds - 1), Uids{});
+  EXPECT_FALSE(statuses_.front().has_unread_owners);
+  EXPECT_EQ(Questions(1'000 + OwnerChains::kNobodyHolds), Uids{"job"}) << "the right may be there";
+  EXPECT_FALSE(statuses_.front().has_unread_owners) << "what was true stays true meanwhile";
+  Learn("job", Controller("training"), 2'000);
+  EXPECT_EQ(WorkloadOfPod("waits"), "uid-of-a");
+}
+
+TEST_F(OwnerChainTest, IsAskedForOnlyWhereAWorkloadLacksPods) {
+  Put(OwnedBy(PodOf("stranger", 1, 1), "ReplicaSet", "replicas"));
+  Put(OwnedBy(RefusedBy(PodOf("refused", 1, 1), "n0"), "Job", "z-job"));
+  api::Pod elsewhere = OwnedBy(Tried(PodOf("elsewhere", 1, 1)), "Job", "other-job");
+  elsewhere.metadata.namespace_ = "other";
+  Put(elsewhere);
+  api::Pod ended = OwnedBy(PodOf("ended", 1, 1), "Job", "ended-job");
+  ended.status.phase = "Succeeded";
+  Put(ended);
+  EXPECT_EQ(Questions(), (Uids{"job", "z-job", "replicas"})) << "first of those that wait";
+  EXPECT_EQ(Questions(0, 2), (Uids{"job", "z-job"}));
+  Learn("job", Controller("training"));
+  EXPECT_EQ(Questions(), Uids{}) << "none is missing any more";
+  index_.DeletePod("uid-runs");
+  EXPECT_EQ(Questions(), (Uids{"z-job", "replicas"}));
+  test::SetCondition(workload_, "Evicted", true);
+  index_.UpsertWorkload(workload_);
+  EXPECT_EQ(Questions(), Uids{});
+}
+
+TEST_F(OwnerChainTest, TheOldestAreForgotten) {
+  OwnerChains chains;
+  const auto uid = [](std::size_t i) { return "owner-" + std::to_string(i); };
+  for (std::size_t i = 0; i <= OwnerChains::kMostOwners; ++i) {
+    chains.Learn(uid(i), Controller("top"), 0);
+  }
+  EXPECT_TRUE(chains.Above(Controller(uid(0))).empty());
+  EXPECT_EQ(chains.Above(Controller(uid(1))), Uids{"top"});
+  EXPECT_EQ(chains.Above(Controller(uid(OwnerChains::kMostOwners))), Uids{"top"});
 }
 
 TEST_F(WorkloadIndexTest, WhatGoesIsForgotten) {
