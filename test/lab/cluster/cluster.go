@@ -316,7 +316,7 @@ func (c *Cluster) grantExtender(ctx context.Context) error {
 			{APIGroups: []string{""}, Resources: []string{"pods", "nodes"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"pods/binding"}, Verbs: []string{"create"}},
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"patch"}},
-			{APIGroups: []string{"kueue.x-k8s.io"}, Resources: []string{"workloads"}, Verbs: []string{"list", "watch"}},
+			{APIGroups: []string{"kueue.x-k8s.io"}, Resources: []string{"workloads", "clusterqueues", "resourceflavors", "admissionchecks"}, Verbs: []string{"list", "watch"}},
 			{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create"}},
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,11 @@ func awaitFlag(t *testing.T, job, cause string) flagged {
 func TestKueueUnplaceableWorkloadsAreFlagged(t *testing.T) {
 	k := startKueueLab(t, cluster.Options{}, gpusOnly)
 	startNumafit(t, k.Cluster)
+	prometheus, err := k.StartPrometheus(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(prometheus.Stop)
 	k.queue(t, "gap", "16")
 
 	t.Run("endpoints-exhausted", func(t *testing.T) {
@@ -136,6 +142,8 @@ func TestKueueUnplaceableWorkloadsAreFlagged(t *testing.T) {
 		if !strings.Contains(text, "gap-") || !strings.Contains(text, "has 1 rdma + 1 gpu") {
 			t.Error("it does not say who holds the endpoints")
 		}
+		unplaceable := map[string]string{"cause": "endpoints-exhausted", "cluster_queue": "gap"}
+		awaitAlert(t, prometheus, "NumafitWorkloadUnplaceable", unplaceable, true)
 
 		k.deleteJob(t, "gap-1")
 		k.awaitPods(t, "gap-last", map[string]int{"running": 1})
@@ -150,6 +158,19 @@ func TestKueueUnplaceableWorkloadsAreFlagged(t *testing.T) {
 		if text := k.numafit(t, 0, "workloads"); !strings.HasPrefix(text, "Every admitted Workload can be placed") {
 			t.Errorf("numafit workloads says:\n%s", text)
 		}
+		// Looked at every 30 seconds.
+		eventually(t, 75*time.Second, "the quota beside what could be placed", func() string {
+			metrics, err := k.ExtenderMetrics(t.Context())
+			if err != nil {
+				return err.Error()
+			}
+			const labels = `{cluster_queue="gap",flavor="gap",resource="` + gpu + `"}`
+			quota, placeable := metrics["numafit_cluster_queue_quota"+labels], metrics["numafit_cluster_queue_placeable"+labels]
+			if quota != 16 || placeable != 8 {
+				return fmt.Sprintf("quota %v, placeable %v", quota, placeable)
+			}
+			return ""
+		})
 		k.clear(t)
 	})
 
@@ -227,6 +248,31 @@ func TestKueueUnplaceableWorkloadsAreFlagged(t *testing.T) {
 			t.Errorf("%+v", flag)
 		}
 	})
+}
+
+// awaitAlert waits until an alert with these labels fires, or does not.
+func awaitAlert(t *testing.T, prometheus *cluster.Prometheus, name string, labels map[string]string, fires bool) {
+	t.Helper()
+	begin := time.Now()
+	eventually(t, 60*time.Second, fmt.Sprintf("%s %v to fire: %v", name, labels, fires), func() string {
+		firing, err := prometheus.Firing(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(firing, func(alert cluster.Alert) bool {
+			for label, value := range labels {
+				if alert.Labels[label] != value {
+					return false
+				}
+			}
+			return alert.Labels["alertname"] == name
+		})
+		if found != fires {
+			return fmt.Sprint(firing)
+		}
+		return ""
+	})
+	t.Logf("%s fires: %v after %.1f s", name, fires, time.Since(begin).Seconds())
 }
 
 // numafit runs the command against the extender; it must end with this code.

@@ -290,26 +290,7 @@ var trainings = schema.GroupVersionResource{Group: "lab.numafit.io", Version: "v
 // ownerChain is a kind that Kueue does not know, as JobSet is to a Kueue without it: the Workload belongs to
 // the top object, and nothing on the Pods says so but the owners between.
 func ownerChain(t *testing.T, k *kueueLab) {
-	k.defineTrainings(t)
-	training, err := k.kind(trainings, "default").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "lab.numafit.io/v1", "kind": "Training", "metadata": map[string]any{"name": "chain"},
-	}}, meta.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	isController := true
-	owner := meta.OwnerReference{
-		APIVersion: "lab.numafit.io/v1", Kind: "Training", Name: "chain", UID: training.GetUID(), Controller: &isController,
-	}
-	pod := kueuePod("", demand{gpus: 1, rdmas: 1})
-	workload := newBareWorkload(t, "training-chain", "wide", 2, pod)
-	workload.SetOwnerReferences([]meta.OwnerReference{owner})
-	k.create(t, "workloads", workload)
-	k.awaitOwned(t, training.GetUID(), "admitted", has("Admitted=True"))
-	child := cluster.NewQueuedJob("chain-workers", "", 2, pod)
-	child.Labels, child.Spec.Suspend = nil, nil
-	child.OwnerReferences = []meta.OwnerReference{owner}
-	k.createJob(t, child)
+	training := k.createChain(t, "chain", "wide", 2, kueuePod("", demand{gpus: 1, rdmas: 1}))
 	for _, pod := range k.awaitPods(t, "chain-workers-", map[string]int{"running": 2}) {
 		if name, has := pod.Annotations[cluster.KueueWorkloadAnnotation]; has {
 			t.Errorf("Pod %s names a Workload: %s", pod.Name, name)
@@ -317,6 +298,32 @@ func ownerChain(t *testing.T, k *kueueLab) {
 	}
 	k.record(t, "owner-chain", "Pods of a Job of an object that Kueue does not know, which owns the Workload: no"+
 		" Pod names it.", "chain", training)
+}
+
+// createChain makes a Training with a Workload of its own, waits until that is admitted, and makes the Job
+// NAME-workers, whose Pods it is for. Returns the Training.
+func (k *kueueLab) createChain(t *testing.T, name, queue string, count int, pod *core.Pod) *unstructured.Unstructured {
+	t.Helper()
+	k.defineTrainings(t)
+	training, err := k.kind(trainings, "default").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "lab.numafit.io/v1", "kind": "Training", "metadata": map[string]any{"name": name},
+	}}, meta.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	isController := true
+	owner := meta.OwnerReference{
+		APIVersion: "lab.numafit.io/v1", Kind: "Training", Name: name, UID: training.GetUID(), Controller: &isController,
+	}
+	workload := newBareWorkload(t, "training-"+name, queue, count, pod)
+	workload.SetOwnerReferences([]meta.OwnerReference{owner})
+	k.create(t, "workloads", workload)
+	k.awaitOwned(t, training.GetUID(), "admitted", has("Admitted=True"))
+	child := cluster.NewQueuedJob(name+"-workers", "", count, pod)
+	child.Labels, child.Spec.Suspend = nil, nil
+	child.OwnerReferences = []meta.OwnerReference{owner}
+	k.createJob(t, child)
+	return training
 }
 
 // defineTrainings makes the kind Training.

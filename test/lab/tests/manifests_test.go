@@ -354,6 +354,10 @@ func checkRights(t *testing.T, lab *cluster.Cluster) {
 			"list nodereports.numafit.io", "watch nodereports.numafit.io", // inventory
 			"list nodes", "watch nodes", // state
 			"list workloads.kueue.x-k8s.io", "watch workloads.kueue.x-k8s.io", // those that cannot be placed
+			// quotas, the nodes that they are for, and checks
+			"list clusterqueues.kueue.x-k8s.io", "watch clusterqueues.kueue.x-k8s.io",
+			"list resourceflavors.kueue.x-k8s.io", "watch resourceflavors.kueue.x-k8s.io",
+			"list admissionchecks.kueue.x-k8s.io", "watch admissionchecks.kueue.x-k8s.io",
 			"get pods", "list pods", "watch pods", "patch pods", // binds; state; waking one Pod
 			"create pods/binding", "create events.events.k8s.io",
 		},
