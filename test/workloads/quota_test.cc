@@ -132,6 +132,12 @@ TEST_F(QuotaTest, EndpointsOnTheSameNumaNodeBoundWhatCanBePlaced) {
   EXPECT_THAT(advice.shapes[0].per_pod, UnorderedElementsAre(Pair(kGpu, 1), Pair(kRdma, 1)));
 }
 
+TEST_F(QuotaTest, WhereTheKubeletMayPickItPicksWhatLiesTogether) {
+  AddMachine("n0", numafit::test::Make(numafit::test::kUnaligned));
+  Hold("a", 1, 4, 4);
+  EXPECT_EQ(One().placeable, 8) << "one apart, and no other would find four together";
+}
+
 TEST_F(QuotaTest, PodsThatRunTakeNothingAway) {
   AddMachine("n0", Even());
   Hold("a", 1, 2, 2);
