@@ -7,6 +7,7 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -326,7 +327,7 @@ func (k *kueueLab) createChain(t *testing.T, name, queue string, count int, pod 
 	return training
 }
 
-// defineTrainings makes the kind Training.
+// defineTrainings makes the kind Training, if it is not there.
 func (k *kueueLab) defineTrainings(t *testing.T) {
 	t.Helper()
 	definitions := schema.GroupVersionResource{
@@ -344,7 +345,7 @@ func (k *kueueLab) defineTrainings(t *testing.T) {
 			}},
 		},
 	}}, meta.CreateOptions{})
-	if err != nil {
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	eventually(t, kueueDeadline, "Trainings to be served", func() string {

@@ -21,11 +21,9 @@ func TestKueueWorkloadOfAnOwnersOwner(t *testing.T) {
 	k := startKueueLab(t, cluster.Options{}, gpusOnly)
 	startNumafit(t, k.Cluster)
 	k.queue(t, "wide", "16")
-	create(t, k.Cluster, kueuePod("blocker", demand{rdmas: 1}))
-	eventually(t, kueueDeadline, "the blocker to run", func() string { return notRunning(t, k.Cluster, "blocker") })
-	k.createChain(t, "chain", "wide", 8, kueuePod("", demand{gpus: 1, rdmas: 1}))
-	k.awaitPods(t, "chain-workers-", map[string]int{"running": 7, "unschedulable": 1})
 
+	k.createChain(t, "secret", "wide", 1, kueuePod("", demand{gpus: 1, rdmas: 1}))
+	k.awaitPods(t, "secret-workers-", map[string]int{"running": 1})
 	eventually(t, 20*time.Second, "the extender to say what it must not read", func() string {
 		log, err := os.ReadFile(k.LogFile("extender"))
 		if err != nil {
@@ -36,17 +34,19 @@ func TestKueueWorkloadOfAnOwnersOwner(t *testing.T) {
 		}
 		return ""
 	})
-	if one := workloadsOf(t, "?all=true")["training"]; len(one.Pods) != 0 || one.Cause != "" {
+	if one := workloadsOf(t, "?all=true")["training"]; one.Phase != "admitted" || len(one.Pods) != 0 {
 		t.Errorf("without the right: %+v", one)
 	}
+	k.clear(t)
 
 	allowOwners(t, k.Cluster)
-	if err := k.StartExtender(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	create(t, k.Cluster, kueuePod("blocker", demand{rdmas: 1}))
+	eventually(t, kueueDeadline, "the blocker to run", func() string { return notRunning(t, k.Cluster, "blocker") })
+	k.createChain(t, "chain", "wide", 8, kueuePod("", demand{gpus: 1, rdmas: 1}))
+	k.awaitPods(t, "chain-workers-", map[string]int{"running": 7, "unschedulable": 1})
 	begin := time.Now()
 	flag := awaitFlag(t, "training", "endpoints-exhausted")
-	t.Logf("flagged %.1f s after the extender was ready: %s", time.Since(begin).Seconds(), flag.Why)
+	t.Logf("flagged %.1f s after it was seen to be unschedulable: %s", time.Since(begin).Seconds(), flag.Why)
 	if flag.Pods["placed"] != 7 || flag.Pods["unschedulable"] != 1 || flag.Accelerators != 8 {
 		t.Errorf("%+v", flag)
 	}
