@@ -4,7 +4,7 @@
 // Pod belongs to one Workload at most, so that none is counted twice.
 //
 // What is counted is remembered: news of a Pod costs a look at its own Workload, news of a Workload
-// one at the Pods that may be its. Per Pod that has a node, or no scheduler has tried, some 250
+// one at the Pods that may be its. Per Pod that has a node, or no scheduler has tried, some 300
 // bytes are kept.
 #pragma once
 

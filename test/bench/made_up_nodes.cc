@@ -107,6 +107,21 @@ std::string NodeName(int node) {
   return fmt::format("gpu-node-use1-az2-example-internal-{:05}", node);
 }
 
+api::Node MakeNode(int index, std::int64_t version) {
+  api::Node node;
+  node.metadata.name = NodeName(index);
+  node.metadata.uid = fmt::format("4b7d9e10-0000-4000-8000-{:012}", index);
+  node.metadata.resource_version = std::to_string(version);
+  node.metadata.labels = {{"accelerator", "h100"}, {"kubernetes.io/hostname", NodeName(index)}};
+  node.allocatable = {{kGpu, api::Quantity::FromInt(2 * kPerNuma)},
+                      {kRdma, api::Quantity::FromInt(2 * kPerNuma)},
+                      {"cpu", api::Quantity::FromInt(126)}};
+  node.capacity = node.allocatable;
+  node.conditions = {{.type = "Ready", .status = "True"}};
+  node.kubelet_version = "v1.36.3";
+  return node;
+}
+
 std::string PodName(int serial) {
   return fmt::format("train-worker-{}", serial);
 }

@@ -29,6 +29,8 @@ struct NodeLoad {
 };
 
 [[nodiscard]] std::string NodeName(int node);
+// The Node, with what it offers and a label or two.
+[[nodiscard]] api::Node MakeNode(int index, std::int64_t version);
 [[nodiscard]] std::string PodName(int serial);
 // On a node, or waiting for one (-1). `runs`: its kubelet has shown it.
 [[nodiscard]] api::Pod MakePod(const PodLoad& pod, int node, bool runs, std::int64_t version);

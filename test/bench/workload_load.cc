@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <random>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,6 +20,7 @@ namespace numafit::bench {
 namespace {
 
 constexpr int kMix = 20;
+constexpr std::size_t kQueues = 8;
 constexpr std::int64_t kLongAgo = 1'795'991'000;
 
 enum class Story { kRuns, kBlocked, kWaitsForQuota, kGoesRound };
@@ -70,6 +73,14 @@ std::string ConditionJson(std::string_view type, bool is_true, std::int64_t sinc
       R"({{"type":"{}","status":"{}","lastTransitionTime":"{}","reason":"{}","message":"",)"
       R"("observedGeneration":1}})",
       type, is_true ? "True" : "False", TimeText(since), type);
+}
+
+std::string QueueJson(std::size_t index) {
+  return fmt::format(
+      R"({{"metadata":{{"name":"gpus-{0}","uid":"queue-{0}","resourceVersion":"1"}},"spec":{{)"
+      R"("resourceGroups":[{{"coveredResources":["nvidia.com/gpu"],"flavors":[{{"name":"h100",)"
+      R"("resources":[{{"name":"nvidia.com/gpu","nominalQuota":"8000"}}]}}]}}]}}}})",
+      index);
 }
 
 std::string NameOfWorkload(int index) {
@@ -182,9 +193,40 @@ class WorkloadLoad::Impl {
           }
           return EncodeJsonList("WorkloadList", items, version_, next);
         });
+    ServeSetup();
     api_.Answer("/apis/kueue.x-k8s.io",
                 R"({"kind":"APIGroup","versions":[{"version":"v1beta2"},{"version":"v1beta1"}]})");
     api_.Start();
+  }
+
+  // What administrators set up: nothing of it changes.
+  void ServeSetup() {
+    const auto serve = [this](const std::string& plural, const std::string& kind, std::size_t count,
+                              const std::function<std::string(std::size_t)>& object) {
+      api_.Serve(
+          "/apis/kueue.x-k8s.io/v1beta2/" + plural, ApiStub::Encoding::kJson,
+          [count] { return count; },
+          [this, kind, object](auto begin, auto end, const auto& next) {
+            std::vector<std::string> items;
+            for (std::size_t i = begin; i < end; ++i) items.push_back(object(i));
+            return EncodeJsonList(kind + "List", items, version_, next);
+          });
+    };
+    serve("clusterqueues", "ClusterQueue", kQueues, [](std::size_t i) { return QueueJson(i); });
+    serve("resourceflavors", "ResourceFlavor", 1, [](std::size_t) {
+      return R"({"metadata":{"name":"h100","uid":"flavor","resourceVersion":"1"},)"
+             R"("spec":{"nodeLabels":{"accelerator":"h100"}}})";
+    });
+    serve("admissionchecks", "AdmissionCheck", 0, [](std::size_t) { return std::string(); });
+    api_.Serve(
+        "/api/v1/nodes", ApiStub::Encoding::kProtobuf, [this] { return nodes_.size(); },
+        [this](auto begin, auto end, const auto& next) {
+          std::vector<std::string> items;
+          for (std::size_t i = begin; i < end; ++i) {
+            items.push_back(kube_testing::EncodeNode(MakeNode(static_cast<int>(i), version_)));
+          }
+          return kube_testing::EncodeList("NodeList", items, std::to_string(version_), next);
+        });
   }
 
   [[nodiscard]] int SerialOf(std::size_t workload, int pod) const {
@@ -247,7 +289,7 @@ class WorkloadLoad::Impl {
           R"("admission":{{"clusterQueue":"gpus-{0}","podSetAssignments":[{{"name":"main",)"
           R"("count":{1},"flavors":{{"nvidia.com/gpu":"h100"}},)"
           R"("resourceUsage":{{"nvidia.com/gpu":"{2}"}}}}]}},)",
-          index % 8, pods_each_, pods_each_ * state.devices);
+          static_cast<std::size_t>(index) % kQueues, pods_each_, pods_each_ * state.devices);
     }
     return fmt::format(
         R"({{"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{{"name":"{0}",)"
