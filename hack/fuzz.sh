@@ -10,9 +10,9 @@ shift || true
 targets=("$@")
 
 if [ ${#targets[@]} -gt 0 ]; then
-  build fuzz "${targets[@]}"
+  build asan "${targets[@]}"
 else
-  build fuzz fuzzers
+  build asan fuzzers
   mapfile -t targets < <(cd test/fuzz && printf '%s\n' fuzz_*.cc | sed 's/\.cc$//')
 fi
 
@@ -34,7 +34,7 @@ run_one() {
     [ ! -d "$corpus" ] || corpora+=("$corpus")
   done
   [ ! -f "test/fuzz/$name.dict" ] || options+=(-dict="test/fuzz/$name.dict")
-  "build/fuzz/$name" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=30 \
+  "build/asan/$name" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=30 \
     -artifact_prefix="build/fuzz/findings/$name-" "${options[@]}" "${corpora[@]}" \
     >"build/fuzz/$name.log" 2>&1 ||
     { tail -40 "build/fuzz/$name.log"; echo "fuzz: $name FAILED"; return 1; }

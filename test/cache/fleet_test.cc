@@ -497,8 +497,8 @@ TEST(Fleet, ManyThreads) {
           }
         }
         if (++reads % 16 == 0) {
-          fleet->stats();
-          fleet->Snapshot();
+          EXPECT_EQ(fleet->stats().nodes, 16U);
+          EXPECT_EQ(fleet->Snapshot().size(), 16U);
         }
         std::this_thread::yield();
       }

@@ -58,7 +58,7 @@ TEST(AnswerCase, SaysWhatEachStepDid) {
 
 TEST(AnswerCase, ARefusalHasTheKubeletsReason) {
   Json replayed = Base("single-numa-node");
-  replayed["steps"] = {AdmitStep("p", {{"gpu", "3"}})};
+  replayed["steps"] = Json::array({AdmitStep("p", {{"gpu", "3"}})});
   EXPECT_EQ(Ask(replayed)["steps"][0],
             Json::parse(R"({"pod": "p", "admitted": false, "reason": "TopologyAffinityError",
                             "reasons": ["TopologyAffinityError"]})"));
@@ -211,7 +211,7 @@ TEST(AnswerCase, InitContainersAndSidecarsAreInKubeletOrder) {
   step["admit"]["initContainers"] = {
       {{"name", "i"}, {"resources", {{"limits", {{"gpu", "1"}}}}}},
       {{"name", "s"}, {"restartPolicy", "Always"}, {"resources", {{"limits", {{"gpu", "1"}}}}}}};
-  replayed["steps"] = {step};
+  replayed["steps"] = Json::array({step});
   const Json containers = Ask(replayed)["steps"][0]["containers"];
   ASSERT_EQ(containers.size(), 3U);
   EXPECT_EQ(containers[0]["name"], "i");
@@ -319,7 +319,7 @@ TEST(AnswerCase, SaysNothingOfPodsThatMayNotHaveBeenActive) {
 TEST(CaseErrors, GatesThatTheMirrorGoesBy) {
   Json replayed = StaticCpus("v1.36.3");
   replayed["featureGates"] = {{"PodLevelResourceManagers", true}};
-  replayed["steps"] = {Guaranteed("p", "1")};
+  replayed["steps"] = Json::array({Guaranteed("p", "1")});
   EXPECT_TRUE(Ask(replayed).contains("steps"));
   replayed["steps"][0]["admit"]["resources"] = {{"limits", {{"cpu", "2"}, {"memory", "1Gi"}}}};
   EXPECT_THAT(ErrorOf(replayed), HasSubstr("steps[0].admit.resources: with the gate"));
@@ -443,7 +443,7 @@ TEST(AnswerCase, APodThatIsNotMirroredIsUnsupported) {
   Json replayed = Base();
   replayed["featureGates"] = {{"PodLevelResourceManagers", true}};
   replayed["kubeletVersion"] = "v1.36.3";
-  replayed["steps"] = {AdmitStep("p", {{"gpu", "1"}})};
+  replayed["steps"] = Json::array({AdmitStep("p", {{"gpu", "1"}})});
   replayed["steps"][0]["admit"]["resources"] = {{"limits", {{"cpu", "1"}}}};
   const Json answer = Ask(replayed);
   EXPECT_THAT(answer["error"].get<std::string>(), HasSubstr("cannot be judged"));

@@ -139,8 +139,8 @@ TEST_F(FleetChecksTest, AConfigurationFromFiles) {
 
 TEST_F(FleetChecksTest, SourcesThatCannotBeRead) {
   const json error = {{"source", "pod-resources"}, {"error", "no such socket"}};
-  At(0)["sourceErrors"] = {error};
-  At(2)["sourceErrors"] = {error};
+  At(0)["sourceErrors"] = json::array({error});
+  At(2)["sourceErrors"] = json::array({error});
   ExpectOne("WARN source-error", "2 nodes: the agent cannot read pod-resources (no such socket)",
             {"a", "c"});
   EXPECT_THAT(findings_.all(),
