@@ -54,6 +54,7 @@ struct StateFacts {
   bool could_when_empty = false;
   bool has_accelerators = false;  // as many as wanted are free, by count
   bool has_endpoints = false;
+  bool is_judged = false;  // that it takes the Pod or not is known
   struct Free {
     std::int64_t total = 0;
     cache::FreeTogether together;
@@ -184,18 +185,25 @@ class FleetSurvey {
     known->reason = cache::JudgeOnNode(state, demand_, nullptr).reason;
     known->could_when_empty = CouldWhenEmpty(state);
     known->has_accelerators = known->has_endpoints = true;
+    // Where devices lie may not be known and their number be known all the same.
+    const bool settling = known->reason == Reason::kSettling;
     for (const ResourceNumbers& wanted : resources_) {
       const int pool = state.topology->FindPool(wanted.resource);
       StateFacts::Free free;
+      std::int64_t countable = 0;
       if (pool >= 0) {
-        free.total = cache::FreeDevices(state, pool).total.at_least;
+        const cache::FreeCount total = cache::FreeDevices(state, pool).total;
+        free.total = total.at_least;
         free.together = cache::MostOnOneNumaNode(state, pool);
+        countable = settling ? total.at_most : total.at_least;
       }
-      if (free.total < wanted.wanted) {
+      if (countable < wanted.wanted) {
         (wanted.endpoint ? known->has_endpoints : known->has_accelerators) = false;
       }
       known->free.push_back(free);
     }
+    known->is_judged = !IsUnknown(known->reason) ||
+                       (settling && !(known->has_accelerators && known->has_endpoints));
     return *known;
   }
 
@@ -223,7 +231,7 @@ class FleetSurvey {
     }
     if (facts.could_when_empty) {
       ++capable_;
-      if (!IsUnknown(facts.reason)) {
+      if (facts.is_judged) {
         ++judged_;
         with_accelerators_ += facts.has_accelerators ? 1 : 0;
         with_both_ += facts.has_accelerators && facts.has_endpoints ? 1 : 0;

@@ -22,7 +22,7 @@ class CauseTest : public ::testing::Test {
  protected:
   CauseTest() { Make(numafit::test::kEven, 2); }
 
-  void Make(const numafit::test::Machine& machine, int nodes) {
+  void Make(const numafit::test::Machine& machine, int nodes, const Fleet::Options& options = {}) {
     cache::FleetFile file;
     const auto topology = numafit::test::Make(machine);
     for (int i = 0; i < nodes; ++i) {
@@ -32,7 +32,7 @@ class CauseTest : public ::testing::Test {
                             .kubelet_version = "v1.36.3",
                             .topology = topology});
     }
-    fleet_ = Fleet::FromFile(file, classes_, {}).value();
+    fleet_ = Fleet::FromFile(file, classes_, options).value();
   }
   void Run(const std::string& name, const std::string& node, int gpus, int endpoints) {
     fleet_->UpsertPod(On(PodOf(name, gpus, endpoints), node));
@@ -194,6 +194,25 @@ TEST_F(CauseTest, WhatCannotBeReadHasTheCauseOfItsState) {
   EXPECT_EQ(FindCause(*fleet_, blocked).cause, Cause::kSchedulerError);
   blocked.state = PodState::kRefused;
   EXPECT_EQ(FindCause(*fleet_, blocked).cause, Cause::kKubeletRefused);
+}
+
+// Where Pods have landed is not always known, for instance after a restart with a fleet file; how
+// many devices they hold is.
+TEST_F(CauseTest, CountsAreKnownWherePlacesAreNot) {
+  Fleet::Options options;
+  options.max_states = 1;
+  Make({"Scarce", policy::TopologyPolicy::kSingleNumaNode, policy::TopologyScope::kContainer, 2, 4,
+        2, 2},
+       1, options);
+  for (const char* name : {"a", "b", "c", "d"}) Run(name, "n0", 1, 0);
+  for (const char* name : {"e", "f", "g"}) Run(name, "n0", 0, 1);
+  EXPECT_EQ(Find(1, 1).cause, Cause::kStaleData) << "one endpoint is free, nobody knows where";
+  EXPECT_EQ(Find(1, 2).cause, Cause::kEndpointsExhausted);
+  EXPECT_THAT(Why(1, 2), HasSubstr("wants 2 rdma; 1 free at most on one NUMA node"));
+  EXPECT_EQ(Find(5, 1).cause, Cause::kNeverFits);
+  Run("h", "n0", 0, 1);
+  EXPECT_EQ(Find(1, 1).cause, Cause::kEndpointsExhausted);
+  EXPECT_EQ(Why(1, 1), "wants 1 rdma; none is free");
 }
 
 }  // namespace
