@@ -39,8 +39,8 @@
 
 namespace numafit::workloads {
 
-// Pods with accelerators that hold quota, or did until they ended: of one PodSet, or of several that
-// are alike.
+// Pods with accelerators that hold quota, or did until they ended: of one PodSet, or of several
+// that are alike.
 struct QuotaUse {
   std::string workload;  // namespace/name; of several the first
   std::string cluster_queue;

@@ -1,5 +1,5 @@
-// The part of `numafit doctor` that compares the quotas of Kueue's ClusterQueues with what the fleet
-// could place, through the answer of the read API.
+// The part of `numafit doctor` that compares the quotas of Kueue's ClusterQueues with what the
+// fleet could place, through the answer of the read API.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
