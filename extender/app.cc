@@ -105,6 +105,10 @@ class App::Impl {
     stop_changed_.notify_all();
     if (janitor_.joinable()) janitor_.join();
     if (wake_up_ != nullptr) wake_up_->Stop();
+    // They ask sync_, which ends before them.
+    if (check_ != nullptr) check_->Stop();
+    if (quotas_ != nullptr) quotas_->Stop();
+    if (workloads_ != nullptr) workloads_->Stop();
   }
 
   absl::Status Start(Overrides overrides);

@@ -31,6 +31,10 @@ CheckService::CheckService(Options options, Source source, Parts parts)
     : options_(std::move(options)), source_(std::move(source)), parts_(parts) {}
 
 CheckService::~CheckService() {
+  Stop();
+}
+
+void CheckService::Stop() {
   {
     const std::lock_guard<std::mutex> lock(stop_mutex_);
     stopping_ = true;

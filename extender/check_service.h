@@ -66,6 +66,8 @@ class CheckService {
   void Step();
   // Calls Step until it is destroyed, while `is_current` says that the fleet is.
   void Start(std::function<bool()> is_current);
+  // Its thread asks `is_current` no more: for whoever made that. May be repeated.
+  void Stop();
 
  private:
   // A verdict that was written and that the watch has not shown yet: it counts as said. So does one

@@ -44,6 +44,10 @@ QuotaService::QuotaService(Options options, Source source, const cache::Fleet& f
       advisor_(classes, options_.limits) {}
 
 QuotaService::~QuotaService() {
+  Stop();
+}
+
+void QuotaService::Stop() {
   {
     const std::lock_guard<std::mutex> lock(stop_mutex_);
     stopping_ = true;

@@ -47,6 +47,8 @@ class QuotaService {
   void Step();
   // Calls Step until it is destroyed, while `is_current` says that the fleet is.
   void Start(std::function<bool()> is_current);
+  // Its thread asks `is_current` no more: for whoever made that. May be repeated.
+  void Stop();
 
   // workloads::ToJson. The state is "current"; "reading": it will be in a moment; "unreadable":
   // "why" has what the API server says; "no-kueue": there is none in the cluster.

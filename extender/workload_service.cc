@@ -66,6 +66,10 @@ WorkloadService::WorkloadService(Options options, Parts parts)
               }) {}
 
 WorkloadService::~WorkloadService() {
+  Stop();
+}
+
+void WorkloadService::Stop() {
   {
     const std::lock_guard<std::mutex> lock(stop_mutex_);
     stopping_ = true;

@@ -86,6 +86,8 @@ class WorkloadService {
   void Step();
   // Calls Step until it is destroyed; nothing is flagged while `is_current` says no.
   void Start(std::function<bool()> is_current);
+  // Its thread asks `is_current` no more: for whoever made that. May be repeated.
+  void Stop();
 
   // workloads/status_json.h
   [[nodiscard]] std::string ToJson(bool all, std::string_view only) const;
