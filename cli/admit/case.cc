@@ -421,11 +421,14 @@ ParsedCase ParseCase(const std::string& line) {
   nlohmann::json json;
   try {
     json = nlohmann::json::parse(line);
-  } catch (const nlohmann::json::parse_error& error) {
+  } catch (const nlohmann::json::exception& error) {
+    // Malformed, or a number that no double can be.
     return {.id = "", .value = absl::InvalidArgumentError(error.what())};
   }
   std::string id;
-  if (json.is_object() && json.contains("id")) id = json["id"].dump();
+  if (json.is_object() && json.contains("id")) {
+    id = json["id"].dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
   try {
     return {.id = id, .value = ReadCase(Node(json, ""))};
   } catch (const CaseError& error) {

@@ -125,6 +125,7 @@ class Replay {
   [[nodiscard]] bool BooksAreObserved(const CaseObserved& observed, const World& world) const;
   absl::Status GoOnFromObserved(const CaseStep& step, const Verdicts& verdicts);
   absl::Status CheckObserved(const CasePod& pod, const CaseObserved& observed) const;
+  [[nodiscard]] absl::Status CheckMemory(const std::vector<CaseMemoryBlock>& blocks) const;
   // What was observed in the books replaces what the world says.
   void ImposeBooks(const CaseObserved& observed, World& world) const;
   void Lose(const std::string& pod);

@@ -126,6 +126,26 @@ absl::Status Replay::CheckObserved(const CasePod& pod, const CaseObserved& obser
           }
         }
       }
+      if (absl::Status status = CheckMemory(holding.memory); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Replay::CheckMemory(const std::vector<CaseMemoryBlock>& blocks) const {
+  const policy::MemoryManager* const manager = topology_->memory_manager();
+  if (manager == nullptr) return absl::OkStatus();
+  for (const CaseMemoryBlock& block : blocks) {
+    const int type = manager->FindType(block.type);
+    if (type < 0) {
+      return absl::InvalidArgumentError("observed: the machine has no memory of the type \"" +
+                                        block.type + "\"");
+    }
+    for (const int id : block.numa) {
+      if (!manager->numa().contains(id) || !manager->HasType(id, type)) {
+        return absl::InvalidArgumentError("observed: NUMA node " + std::to_string(id) + " has no " +
+                                          block.type);
+      }
     }
   }
   return absl::OkStatus();

@@ -316,6 +316,34 @@ TEST(AnswerCase, SaysNothingOfPodsThatMayNotHaveBeenActive) {
   EXPECT_EQ(steps[3], Json::parse(R"({"restarted": true})")) << steps;
 }
 
+// What was observed is somebody's text, too.
+TEST(CaseErrors, ObservedMemoryThatTheMachineHasNot) {
+  const std::string before =
+      R"({"numa": [{"id": 0, "cpus": [0, 1], "memory": 8589934592}], "topologyPolicy": "restricted",
+          "memoryPolicy": "Static", "reservedMemory": [{"numa": 0, "limits": {"memory": "1Gi"}}],
+          "steps": [{"admit": {"name": "p", "containers": [{"name": "c", "resources":
+            {"limits": {"cpu": "1", "memory": "1Gi"}}}]}, "observed": {"pod": "p", "admitted": true,
+            "containers": [{"name": "c", "affinity": [0], "preferred": true, "memory": [)";
+  const auto error = [&](const std::string& block) {
+    return Json::parse(AnswerCase(before + block + "]}]}}]}")).value("error", "");
+  };
+  EXPECT_EQ(error(R"({"type": "memory", "numa": [0], "size": 1073741824})"), "");
+  EXPECT_THAT(error(R"({"type": "memor:y", "numa": [0], "size": 1073741824})"),
+              HasSubstr("no memory of the type \"memor:y\""));
+  EXPECT_THAT(error(R"({"type": "hugepages-2Mi", "numa": [0], "size": 1073741824})"),
+              HasSubstr("hugepages-2Mi"));
+  EXPECT_THAT(error(R"({"type": "memory", "numa": [5], "size": 1073741824})"),
+              HasSubstr("NUMA node 5 has no memory"));
+}
+
+TEST(CaseErrors, NumbersThatCannotBe) {
+  for (const char* line :
+       {R"({"numa": [{"id": 0, "memory": 429e4967296}]})", "1e999", "[-1e999]"}) {
+    const Json answer = Json::parse(AnswerCase(line));
+    EXPECT_THAT(answer.value("error", ""), HasSubstr("number overflow")) << line;
+  }
+}
+
 TEST(CaseErrors, GatesThatTheMirrorGoesBy) {
   Json replayed = StaticCpus("v1.36.3");
   replayed["featureGates"] = {{"PodLevelResourceManagers", true}};
