@@ -30,17 +30,10 @@ std::uint64_t StateOf(const cache::Fleet& fleet) {
 CheckService::CheckService(Options options, Source source, Parts parts)
     : options_(std::move(options)), source_(std::move(source)), parts_(parts) {}
 
-CheckService::~CheckService() {
-  Stop();
-}
+CheckService::~CheckService() = default;
 
 void CheckService::Stop() {
-  {
-    const std::lock_guard<std::mutex> lock(stop_mutex_);
-    stopping_ = true;
-  }
-  stop_changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  thread_.Stop();
 }
 
 bool CheckService::IsDue() {
@@ -239,15 +232,10 @@ void CheckService::NoteWrite(const absl::Status& status) {
 }
 
 void CheckService::Start(std::function<bool()> is_current) {
-  thread_ = std::thread([this, is_current = std::move(is_current)] {
-    std::unique_lock<std::mutex> lock(stop_mutex_);
-    const std::chrono::milliseconds period(options_.period_ms);
-    while (!stop_changed_.wait_for(lock, period, [this] { return stopping_; })) {
-      lock.unlock();
-      if (is_current()) Step();
-      lock.lock();
-    }
-  });
+  thread_.Start(std::chrono::milliseconds(options_.period_ms),
+                [this, is_current = std::move(is_current)] {
+                  if (is_current()) Step();
+                });
 }
 
 }  // namespace numafit::extender

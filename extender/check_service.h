@@ -2,15 +2,12 @@
 // admitted past what can be placed. Optional, off by default. docs/admission-check.md
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +16,7 @@
 #include "extender/decision_log.h"
 #include "extender/kueue_setup.h"
 #include "extender/metrics.h"
+#include "extender/periodic_thread.h"
 #include "kube/client.h"
 #include "policy/score/score_strategy.h"
 #include "workloads/admission_check.h"
@@ -108,10 +106,7 @@ class CheckService {
   bool unfinished_ = true;  // the last round left something to do
   std::string error_;       // of the last write that failed, as logged
 
-  std::mutex stop_mutex_;
-  std::condition_variable stop_changed_;
-  bool stopping_ = false;
-  std::thread thread_;
+  PeriodicThread thread_;  // last: it uses all of the above
 };
 
 }  // namespace numafit::extender

@@ -43,17 +43,10 @@ QuotaService::QuotaService(Options options, Source source, const cache::Fleet& f
       status_(absl::UnavailableError("nobody has looked at quotas yet")),
       advisor_(classes, options_.limits) {}
 
-QuotaService::~QuotaService() {
-  Stop();
-}
+QuotaService::~QuotaService() = default;
 
 void QuotaService::Stop() {
-  {
-    const std::lock_guard<std::mutex> lock(stop_mutex_);
-    stopping_ = true;
-  }
-  stop_changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  thread_.Stop();
 }
 
 void QuotaService::Step() {
@@ -86,15 +79,10 @@ void QuotaService::Publish(const absl::Status& status, std::vector<QuotaAdvice> 
 }
 
 void QuotaService::Start(std::function<bool()> is_current) {
-  thread_ = std::thread([this, is_current = std::move(is_current)] {
-    std::unique_lock<std::mutex> lock(stop_mutex_);
-    const std::chrono::milliseconds period(options_.period_ms);
-    while (!stop_changed_.wait_for(lock, period, [this] { return stopping_; })) {
-      lock.unlock();
-      if (is_current()) Step();
-      lock.lock();
-    }
-  });
+  thread_.Start(std::chrono::milliseconds(options_.period_ms),
+                [this, is_current = std::move(is_current)] {
+                  if (is_current()) Step();
+                });
 }
 
 std::string QuotaService::ToJson() const {

@@ -1,12 +1,9 @@
 // Keeps the advice on quotas (workloads/quota.h) and tells it, in metrics and the read API.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +11,7 @@
 #include "api/resource_class.h"
 #include "cache/fleet.h"
 #include "extender/kueue_setup.h"
+#include "extender/periodic_thread.h"
 #include "workloads/quota.h"
 
 namespace prometheus {
@@ -73,10 +71,7 @@ class QuotaService {
   bool is_known_ = false;
   std::int64_t due_ms_ = 0;
 
-  std::mutex stop_mutex_;
-  std::condition_variable stop_changed_;
-  bool stopping_ = false;
-  std::thread thread_;
+  PeriodicThread thread_;  // last: it uses all of the above
 };
 
 }  // namespace numafit::extender

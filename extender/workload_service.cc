@@ -65,17 +65,10 @@ WorkloadService::WorkloadService(Options options, Parts parts)
                 index_.LearnOwner(question, std::move(controller), Now());
               }) {}
 
-WorkloadService::~WorkloadService() {
-  Stop();
-}
+WorkloadService::~WorkloadService() = default;
 
 void WorkloadService::Stop() {
-  {
-    const std::lock_guard<std::mutex> lock(stop_mutex_);
-    stopping_ = true;
-  }
-  stop_changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  thread_.Stop();
 }
 
 std::uint64_t WorkloadService::changes() const {
@@ -300,15 +293,10 @@ void WorkloadService::Raise(const Flag& flag, std::int64_t now) {
 }
 
 void WorkloadService::Start(std::function<bool()> is_current) {
-  thread_ = std::thread([this, is_current = std::move(is_current)] {
-    std::unique_lock<std::mutex> lock(stop_mutex_);
-    const std::chrono::milliseconds period(options_.period_ms);
-    while (!stop_changed_.wait_for(lock, period, [this] { return stopping_; })) {
-      lock.unlock();
-      if (is_current()) Step();
-      lock.lock();
-    }
-  });
+  thread_.Start(std::chrono::milliseconds(options_.period_ms),
+                [this, is_current = std::move(is_current)] {
+                  if (is_current()) Step();
+                });
 }
 
 std::string WorkloadService::ToJson(bool all, std::string_view only) const {

@@ -3,14 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,6 +20,7 @@
 #include "extender/kueue_setup.h"
 #include "extender/metrics.h"
 #include "extender/owner_reader.h"
+#include "extender/periodic_thread.h"
 #include "extender/pod_question.h"
 #include "kube/client.h"
 #include "workloads/cause.h"
@@ -139,10 +137,7 @@ class WorkloadService {
   std::unique_ptr<kube::Watch> watch_;
   OwnerReader owners_;  // its thread uses the index
 
-  std::mutex stop_mutex_;
-  std::condition_variable stop_changed_;
-  bool stopping_ = false;
-  std::thread thread_;
+  PeriodicThread thread_;  // last: it uses all of the above
 };
 
 }  // namespace numafit::extender

@@ -15,6 +15,7 @@
 #include "cache/explain.h"
 #include "cache/free_devices.h"
 #include "cache/judge.h"
+#include "workloads/device_totals.h"
 
 namespace numafit::workloads {
 namespace {
@@ -26,26 +27,6 @@ constexpr std::size_t kChunk = 512;
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::binary_search(names.begin(), names.end(), name);
-}
-
-// What the Pod holds at once, as the scheduler counts it: its containers and sidecars together, or
-// an init container beside the sidecars before it, whichever is more.
-std::map<std::string, std::int64_t> TotalsOf(const policy::Demand& demand) {
-  using Kind = policy::ContainerDemand::Kind;
-  std::map<std::string, std::int64_t> running;
-  std::map<std::string, std::int64_t> peak;
-  for (const policy::ContainerDemand& container : demand.containers) {
-    for (const auto& [resource, count] : container.devices) {
-      if (container.kind == Kind::kInit) {
-        peak[resource] = std::max(peak[resource], running[resource] + count);
-      } else {
-        running[resource] += count;
-      }
-    }
-  }
-  for (auto& [resource, count] : running) count = std::max(count, peak[resource]);
-  std::erase_if(running, [](const auto& entry) { return entry.second == 0; });
-  return running;
 }
 
 // What one state of a node says about the demand.
@@ -116,7 +97,7 @@ class FleetSurvey {
   FleetSurvey(const cache::Fleet& fleet, const policy::Demand& demand)
       : fleet_(fleet), demand_(demand) {
     for (const bool endpoint : {false, true}) {
-      for (const auto& [resource, count] : TotalsOf(demand)) {
+      for (const auto& [resource, count] : DeviceTotals(demand)) {
         if (Contains(demand.endpoints, resource) != endpoint) continue;
         ResourceNumbers& numbers = resources_.emplace_back();
         numbers.resource = resource;

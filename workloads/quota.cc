@@ -7,6 +7,7 @@
 #include "cache/judge.h"
 #include "policy/admit.h"
 #include "policy/usage.h"
+#include "workloads/device_totals.h"
 #include "workloads/workload_index.h"
 
 namespace numafit::workloads {
@@ -19,26 +20,6 @@ constexpr int kMaxOutcomes = 1024;
 
 bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::binary_search(names.begin(), names.end(), name);
-}
-
-// What a Pod holds at once of every device, as quotas count it: its containers and sidecars
-// together, or an init container beside the sidecars before it, whichever is more.
-std::map<std::string, std::int64_t> PerPod(const policy::Demand& demand) {
-  using Kind = policy::ContainerDemand::Kind;
-  std::map<std::string, std::int64_t> running;
-  std::map<std::string, std::int64_t> peak;
-  for (const policy::ContainerDemand& container : demand.containers) {
-    for (const auto& [resource, count] : container.devices) {
-      if (container.kind == Kind::kInit) {
-        peak[resource] = std::max(peak[resource], running[resource] + count);
-      } else {
-        running[resource] += count;
-      }
-    }
-  }
-  for (auto& [resource, count] : running) count = std::max(count, peak[resource]);
-  std::erase_if(running, [](const auto& entry) { return entry.second <= 0; });
-  return running;
 }
 
 std::int64_t HealthyDevices(const policy::Topology& topology, const policy::Topology::Pool& pool) {
@@ -121,7 +102,7 @@ QuotaAdvisor::Uses QuotaAdvisor::Sort(const std::vector<QuotaUse>& uses) const {
   for (const QuotaUse& use : uses) {
     if (use.demand == nullptr || use.pods <= 0) continue;
     const std::string fingerprint = use.demand->Fingerprint();
-    const std::map<std::string, std::int64_t> per_pod = PerPod(*use.demand);
+    const std::map<std::string, std::int64_t> per_pod = DeviceTotals(*use.demand);
     for (const auto& [resource, flavor] : use.flavors) {
       if (!per_pod.contains(resource) || !Contains(use.demand->accelerators, resource)) continue;
       std::vector<Use>& shapes = sorted[use.cluster_queue][{flavor, resource}];
