@@ -66,6 +66,14 @@ std::vector<policy::ComputeState> AfterRelease(const policy::Topology& topology,
   return all;
 }
 
+policy::Holding AsOneContainer(policy::Holding holding) {
+  if (holding.container_cpus.empty() && holding.pod_memory.empty()) return holding;
+  holding.memory = holding.MemoryToRelease();
+  holding.pod_memory.clear();
+  holding.container_cpus = {};
+  return holding;
+}
+
 void AddToBooks(const policy::Topology& topology, const policy::Holding& holding,
                 policy::ComputeState& books) {
   books.default_cpus -= holding.cpus;

@@ -17,6 +17,10 @@ namespace numafit::cache {
                                                              const policy::ComputeState& books,
                                                              const policy::Holding& holding);
 
+// What was allocated to a Pod as a whole (policy/requests.h) in the form in which reports tell it:
+// how its containers part it does not matter to anybody but them.
+[[nodiscard]] policy::Holding AsOneContainer(policy::Holding holding);
+
 // A Pod holds this: takes it out of the books, as a kubelet does that reads its own checkpoint.
 void AddToBooks(const policy::Topology& topology, const policy::Holding& holding,
                 policy::ComputeState& books);

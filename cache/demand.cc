@@ -44,7 +44,9 @@ absl::StatusOr<policy::ContainerDemand> ContainerFrom(const api::Container& cont
     demand.devices.emplace(resource, quantity.value());
   }
   demand.requests = ComputeAmounts(container.resources.requests);
-  demand.requests.merge(ComputeAmounts(container.resources.limits));
+  const policy::ResourceAmounts limits = ComputeAmounts(container.resources.limits);
+  demand.requests.insert(limits.begin(), limits.end());
+  demand.requests_equal_limits = policy::RequestsEqualLimits(demand.requests, limits);
   return demand;
 }
 
@@ -132,8 +134,11 @@ absl::StatusOr<policy::Demand> DemandFromPod(const api::Pod& pod,
     demand.containers.push_back(*std::move(item));
   }
   demand.qos = QosOf(pod);
-  demand.pod_level_resources = pod.resources && !(ComputeAmounts(pod.resources->requests).empty() &&
-                                                  ComputeAmounts(pod.resources->limits).empty());
+  if (pod.resources) {
+    demand.pod_requests = ComputeAmounts(pod.resources->requests);
+    demand.pod_requests.merge(ComputeAmounts(pod.resources->limits));
+  }
+  demand.pod_level_resources = !demand.pod_requests.empty();
   if (absl::Status status = ReadAnnotations(pod, options, demand); !status.ok()) return status;
   Classify(classes, demand);
   return demand;

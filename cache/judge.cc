@@ -10,6 +10,7 @@
 
 #include "cache/books.h"
 #include "policy/admit.h"
+#include "policy/requests.h"
 
 namespace numafit::cache {
 namespace {
@@ -108,7 +109,7 @@ class OrderWalk {
       Now next = now;
       next.places[pod] = outcome.admitted ? Place::kAdmitted : Place::kRefused;
       if (outcome.admitted) {
-        next.held[pod] = outcome.held;
+        next.held[pod] = AsOneContainer(outcome.held);
       }
       policy::Apply(*state_.topology, outcome, next.usage);
       if (finals != nullptr) finals->insert(FinalOf(next));
@@ -149,7 +150,7 @@ bool GetsTheSameInEveryState(const NodeState& state, const policy::Demand& deman
     if (result.truncated) return false;
     std::vector<HoldingShape> shapes;
     for (const policy::Outcome& outcome : result.outcomes) {
-      HoldingShape shape = ShapeOf(*state.topology, outcome.held);
+      HoldingShape shape = ShapeOf(*state.topology, AsOneContainer(outcome.held));
       if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) {
         shapes.push_back(std::move(shape));
       }
@@ -184,7 +185,7 @@ bool CountsProveAlignment(const policy::Topology& topology, const policy::Demand
 }  // namespace
 
 bool HoldsNothing(const policy::Topology& topology, const policy::Demand& demand) {
-  if (topology.HasBooks() && demand.MayHaveOwnCpusAndMemory()) return false;
+  if (topology.HasBooks() && policy::MayHaveOwnCpusAndMemory(topology, demand)) return false;
   for (const policy::ContainerDemand& container : demand.containers) {
     for (const auto& [resource, count] : container.devices) {
       if (topology.FindPool(resource) >= 0) return false;

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "cache/books.h"
+#include "policy/requests.h"
 
 namespace numafit::cache {
 namespace {
@@ -172,7 +173,7 @@ bool PossibleStates::AdmitInEveryWorld(std::size_t slot,
       }
       if (after.size() == MaxWorlds()) return false;
       World& next = after.emplace_back(world);
-      next[slot] = IndexOfHolding(slots_[slot], outcome.held);
+      next[slot] = IndexOfHolding(slots_[slot], AsOneContainer(outcome.held));
       next.compute = outcome.compute;
     }
   }
@@ -226,7 +227,8 @@ bool PossibleStates::TryClose() {
       if (answer->second.truncated) return false;
       for (const policy::Outcome& outcome : answer->second.outcomes) {
         World next = worlds_[at];
-        next[i] = outcome.admitted ? IndexOfHolding(slots_[i], outcome.held) : kRefused;
+        next[i] =
+            outcome.admitted ? IndexOfHolding(slots_[i], AsOneContainer(outcome.held)) : kRefused;
         if (topology_->HasBooks()) {
           policy::Usage after = usage;
           policy::Apply(*topology_, outcome, after);
@@ -287,7 +289,8 @@ bool PossibleStates::Depart(const World& world, std::size_t slot,
 }
 
 bool PossibleStates::MayHoldBooks(const Slot& slot) const {
-  return topology_->HasBooks() && slot.demand != nullptr && slot.demand->MayHaveOwnCpusAndMemory();
+  return topology_->HasBooks() && slot.demand != nullptr &&
+         policy::MayHaveOwnCpusAndMemory(*topology_, *slot.demand);
 }
 
 void PossibleStates::GoLoose() {

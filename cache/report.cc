@@ -341,12 +341,13 @@ class Classes {
   std::map<std::string, std::vector<int>> of_group_;
 };
 
-absl::Status ReadMemory(const policy::MemoryManager& manager, const v1alpha1::Container& container,
+using HeldMemories = google::protobuf::RepeatedPtrField<v1alpha1::HeldMemory>;
+
+absl::Status ReadMemory(const policy::MemoryManager& manager, const HeldMemories& entry, bool init,
                         const std::string& field, policy::ContainerMemory& memory) {
-  memory.kind =
-      container.init() ? policy::ContainerDemand::Kind::kInit : policy::ContainerDemand::Kind::kApp;
+  memory.kind = init ? policy::ContainerDemand::Kind::kInit : policy::ContainerDemand::Kind::kApp;
   memory.held = true;
-  for (const v1alpha1::HeldMemory& held : container.memory()) {
+  for (const v1alpha1::HeldMemory& held : entry) {
     policy::MemoryBlock block;
     block.type = manager.FindType(held.type());
     if (block.type == policy::kUnknownMemoryType) {
@@ -367,6 +368,21 @@ absl::Status ReadMemory(const policy::MemoryManager& manager, const v1alpha1::Co
   }
   std::sort(memory.blocks.begin(), memory.blocks.end());
   return absl::OkStatus();
+}
+
+// What a Pod was allocated as a whole (policy/requests.h, IsAllocatedAsAWhole).
+absl::Status ReadWholePod(const policy::Topology& topology, const v1alpha1::Pod& pod,
+                          const std::string& field, ReportedPod& out) {
+  if (topology.cpu_manager() != nullptr && !pod.cpus().empty()) {
+    policy::CpuSet cpus;
+    if (absl::Status status = ReadCpus(field + ".cpus", pod.cpus(), &cpus); !status.ok()) {
+      return status;
+    }
+    out.held.cpus |= cpus;
+  }
+  if (topology.memory_manager() == nullptr || pod.memory().empty()) return absl::OkStatus();
+  return ReadMemory(*topology.memory_manager(), pod.memory(), /*init=*/false, field + ".memory",
+                    out.held.memory.emplace_back());
 }
 
 absl::Status ReadPod(const policy::Topology& topology, const v1alpha1::Pod& pod,
@@ -390,14 +406,19 @@ absl::Status ReadPod(const policy::Topology& topology, const v1alpha1::Pod& pod,
       }
       out.held.cpus |= cpus;
     }
-    if (topology.memory_manager() == nullptr || container.memory().empty()) continue;
-    if (absl::Status status = ReadMemory(*topology.memory_manager(), container, field + ".memory",
-                                         out.held.memory.emplace_back());
+    // What the Pod has as a whole is what it holds; its containers part it.
+    if (topology.memory_manager() == nullptr || container.memory().empty() ||
+        !pod.memory().empty()) {
+      continue;
+    }
+    if (absl::Status status =
+            ReadMemory(*topology.memory_manager(), container.memory(), container.init(),
+                       field + ".memory", out.held.memory.emplace_back());
         !status.ok()) {
       return status;
     }
   }
-  return absl::OkStatus();
+  return ReadWholePod(topology, pod, field, out);
 }
 
 absl::Status ReadBook(const policy::MemoryManager& manager, const v1alpha1::MemoryBook& book,

@@ -40,12 +40,13 @@ bool Refuses(const MergeResult& merged) {
 
 Admission::Admission(const Topology& topology, const Usage& usage, const Demand& demand,
                      absl::FunctionRef<bool(const Outcome&)> visit,
-                     std::span<const HeldContainer> held)
+                     std::span<const HeldContainer> held, const HeldAsAWhole& held_pod)
     : topology_(topology),
       usage_(usage),
       demand_(demand),
       visit_(visit),
       held_(held),
+      as_a_whole_(IsAllocatedAsAWhole(topology, demand)),
       requests_(ContainerRequestsOf(topology, demand)),
       devices_(usage) {
   if (!topology_.HasBooks()) return;
@@ -54,6 +55,10 @@ Admission::Admission(const Topology& topology, const Usage& usage, const Demand&
     books_.pod_cpus |= container.cpus;
     books_.pod_memory.push_back(container.memory);
   }
+  if (!as_a_whole_) return;
+  books_.container_cpus = books_.pod_cpus;
+  books_.pod_cpus = held_pod.cpus;
+  books_.whole_pod_memory = held_pod.memory;
 }
 
 void Admission::Run() {
@@ -66,6 +71,10 @@ void Admission::Run() {
     }
     if (Refuses(pod_merge_)) {
       Refuse(0, {RefusalReason::kTopologyAffinityError, InTheWay(pod, std::nullopt)});
+      return;
+    }
+    if (as_a_whole_) {
+      AllocatePod(pod);
       return;
     }
   }
@@ -87,24 +96,30 @@ Admission::HintsOfAll Admission::Hints(const Requests& requests, Asker asker,
     }
   }
   if (requests.cpus != 0) {
-    hints.push_back(CpuHints(requests.cpus, asker));
+    hints.push_back(CpuHints(requests, asker));
     if (names != nullptr) names->emplace_back("cpu");
   }
   if (requests.asks_memory) {
-    hints.push_back(HintsOfAskersMemory(requests.memory, asker));
+    hints.push_back(HintsOfAskersMemory(requests, asker));
     if (names != nullptr) names->emplace_back("memory");
   }
   return hints;
 }
 
-ResourceHints Admission::CpuHints(std::int64_t requested, Asker asker) {
+ResourceHints Admission::CpuHints(const Requests& requests, Asker asker) {
+  const std::int64_t requested = requests.cpus;
+  if (NoCpusToShare(requests)) return topology_.cpu_manager()->AllocatedHints({}, requested);
   if (!topology_.cpu_manager()->TractableHints()) intractable_ = true;
   if (std::optional<ResourceHints> held = HeldCpuHints(requested, asker)) return *std::move(held);
   return topology_.cpu_manager()->Hints(books_.compute.default_cpus, requested,
                                         books_.reusable_cpus);
 }
 
-ResourceHints Admission::HintsOfAskersMemory(const MemoryRequests& requests, Asker asker) {
+ResourceHints Admission::HintsOfAskersMemory(const Requests& asked, Asker asker) {
+  const MemoryRequests& requests = asked.memory;
+  if (NoMemoryToShare(asked)) {
+    return topology_.memory_manager()->NoHints(requests);
+  }
   if (std::optional<ResourceHints> held = HeldMemoryHints(requests, asker)) {
     return *std::move(held);
   }
@@ -194,22 +209,30 @@ Admission::Refusal Admission::AllocateCpus(std::size_t index, const Hint& hint,
   const CpuManager& manager = *topology_.cpu_manager();
   CpuAllocation cpus =
       manager.Allocate(books_.compute.default_cpus, count, hint.affinity, books_.reusable_cpus);
-  switch (cpus.outcome) {
-    case CpuAllocation::Outcome::kAllocated:
-      break;
-    case CpuAllocation::Outcome::kSmtAlignmentError:
-      return {RefusalReason::kSmtAlignmentError, "cpu"};
-    case CpuAllocation::Outcome::kUnexpectedAdmissionError:
-      return {RefusalReason::kUnexpectedAdmissionError, "cpu"};
-    case CpuAllocation::Outcome::kIntractable:
-      intractable_ = true;
-      endless_ = endless_ || cpus.failure == TakeFailure::kEndless;
-      return {RefusalReason::kUnexpectedAdmissionError, "cpu"};
-  }
+  if (cpus.outcome != CpuAllocation::Outcome::kAllocated) return RefusalOf(cpus);
   UpdateReusableCpus(books_.reusable_cpus, cpus.cpus, IsInit(index));
   books_.pod_cpus |= cpus.cpus;
   allocation.cpus = std::move(cpus.cpus);
   return {};
+}
+
+Admission::Refusal Admission::RefusalOf(const CpuAllocation& cpus) {
+  if (cpus.outcome == CpuAllocation::Outcome::kSmtAlignmentError) {
+    return {RefusalReason::kSmtAlignmentError, "cpu"};
+  }
+  if (cpus.outcome == CpuAllocation::Outcome::kIntractable) {
+    intractable_ = true;
+    endless_ = endless_ || cpus.failure == TakeFailure::kEndless;
+  }
+  return {RefusalReason::kUnexpectedAdmissionError, "cpu"};
+}
+
+Admission::Refusal Admission::RefusalOf(const MemoryAllocation& memory) {
+  if (memory.outcome == MemoryAllocation::Outcome::kPanics) {
+    return {RefusalReason::kPanic, "memory", memory.outcome};
+  }
+  if (memory.outcome == MemoryAllocation::Outcome::kIntractable) intractable_ = true;
+  return {RefusalReason::kUnexpectedAdmissionError, "memory", memory.outcome};
 }
 
 Admission::Refusal Admission::AllocateMemory(std::size_t index, const Hint& hint,
@@ -221,17 +244,7 @@ Admission::Refusal Admission::AllocateMemory(std::size_t index, const Hint& hint
   }
   MemoryAllocation memory = topology_.memory_manager()->Allocate(
       books_.compute.memory, requests_[index].memory, hint, books_.reusable_memory, IsInit(index));
-  switch (memory.outcome) {
-    case MemoryAllocation::Outcome::kAllocated:
-      break;
-    case MemoryAllocation::Outcome::kPanics:
-      return {RefusalReason::kPanic, "memory", memory.outcome};
-    case MemoryAllocation::Outcome::kIntractable:
-      intractable_ = true;
-      [[fallthrough]];
-    default:
-      return {RefusalReason::kUnexpectedAdmissionError, "memory", memory.outcome};
-  }
+  if (memory.outcome != MemoryAllocation::Outcome::kAllocated) return RefusalOf(memory);
   ShrinkReusedBlocks({books_.pod_memory.data(), index}, memory.blocks);
   ContainerMemory& entry = Readmits() ? books_.pod_memory[index] : books_.pod_memory.emplace_back();
   entry.kind = demand_.containers[index].kind;
@@ -329,6 +342,9 @@ bool Admission::Emit(const Refusal& refusal, int refused_container) {
         std::any_of(books_.pod_memory.begin(), books_.pod_memory.end(),
                     [](const ContainerMemory& memory) { return memory.held; });
     if (holds_memory) outcome.held.memory = books_.pod_memory;
+    outcome.held.container_cpus = books_.container_cpus;
+    outcome.held.pod_memory = books_.whole_pod_memory;
+    outcome.stranded = books_.stranded;
     outcome.compute = books_.compute;
   }
   if (Readmits() && !outcome.admitted) AddWhatIsHeld(outcome);

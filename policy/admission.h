@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "policy/admit.h"
 #include "policy/compute_state.h"
+#include "policy/cpu_manager/static_policy.h"
 #include "policy/cpu_set.h"
 #include "policy/demand.h"
 #include "policy/device_manager/allocation.h"
@@ -31,8 +32,8 @@ namespace numafit::policy {
 class Admission {
  public:
   Admission(const Topology& topology, const Usage& usage, const Demand& demand,
-            absl::FunctionRef<bool(const Outcome&)> visit,
-            std::span<const HeldContainer> held = {});
+            absl::FunctionRef<bool(const Outcome&)> visit, std::span<const HeldContainer> held = {},
+            const HeldAsAWhole& held_pod = {});
 
   void Run();
 
@@ -54,6 +55,10 @@ class Admission {
     ReusableMemory reusable_memory;
     // Of the containers so far; when they are admitted again, of all.
     std::vector<ContainerMemory> pod_memory;
+    // Of a Pod that is allocated as a whole: as in Holding and Outcome.
+    CpuSet container_cpus;
+    MemoryBlocks whole_pod_memory;
+    CpuSet stranded;
   };
   struct Refusal {
     RefusalReason reason = RefusalReason::kNone;
@@ -68,8 +73,8 @@ class Admission {
   using Asker = std::optional<std::size_t>;
   // `names` gets the resource of each entry.
   HintsOfAll Hints(const Requests& requests, Asker asker, std::vector<std::string>* names);
-  ResourceHints CpuHints(std::int64_t requested, Asker asker);
-  ResourceHints HintsOfAskersMemory(const MemoryRequests& requests, Asker asker);
+  ResourceHints CpuHints(const Requests& requests, Asker asker);
+  ResourceHints HintsOfAskersMemory(const Requests& requests, Asker asker);
   MergeResult Ask(const Requests& requests, Asker asker);
   // The resource that alone explains the refusal, if one does.
   std::string InTheWay(const Requests& requests, Asker asker);
@@ -84,6 +89,17 @@ class Admission {
 
   Refusal AllocateCpus(std::size_t index, const Hint& hint, ContainerAllocation& allocation);
   Refusal AllocateMemory(std::size_t index, const Hint& hint, ContainerAllocation& allocation);
+
+  // The Pod as a whole (pod_admission.cc).
+  void AllocatePod(const Requests& pod);
+  Refusal AllocatePodCpus(const Requests& pod);
+  Refusal AllocatePodMemory(const Requests& pod);
+  [[nodiscard]] bool NoCpusToShare(const Requests& pod) const;
+  [[nodiscard]] bool NoMemoryToShare(const Requests& pod) const;
+
+  // Notes what cannot be waited for. Precondition: not allocated.
+  Refusal RefusalOf(const CpuAllocation& cpus);
+  Refusal RefusalOf(const MemoryAllocation& memory);
 
   // Readmission: what follows from what containers have; nullopt where the asker has nothing.
   [[nodiscard]] std::optional<ResourceHints> HeldCpuHints(std::int64_t requested,
@@ -113,6 +129,7 @@ class Admission {
   const Demand& demand_;
   absl::FunctionRef<bool(const Outcome&)> visit_;
   std::span<const HeldContainer> held_;
+  bool as_a_whole_ = false;
 
   RequestsOfContainers requests_;
   MergeResult pod_merge_;

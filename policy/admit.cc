@@ -14,6 +14,8 @@ std::string_view RefusalReasonName(RefusalReason reason) {
       return "UnexpectedAdmissionError";
     case RefusalReason::kSmtAlignmentError:
       return "SMTAlignmentError";
+    case RefusalReason::kEmptyPodSharedPoolError:
+      return "EmptyPodSharedPoolError";
     case RefusalReason::kPanic:
       return "<panic>";
   }

@@ -38,6 +38,9 @@ enum class RefusalReason {
   kTopologyAffinityError,
   kUnexpectedAdmissionError,
   kSmtAlignmentError,
+  // A Pod with resources of its own whose containers leave nothing to those of them that share
+  // (gate PodLevelResourceManagers, pod scope).
+  kEmptyPodSharedPoolError,
   // The kubelet's process dies of this Pod, and again after every restart: its code dereferences
   // nil on a hugepage size that a NUMA node has not.
   kPanic,
@@ -51,7 +54,8 @@ struct ContainerAllocation {
   // What the container sees, devices re-used from init containers included.
   DeviceHolding devices;
   // Its exclusive CPUs, and its memory blocks of the sizes requested; empty without static
-  // managers.
+  // managers. Of a Pod that is allocated as a whole: what the books say for the container, which
+  // others of the Pod may share.
   CpuSet cpus;
   MemoryBlocks memory;
 };
@@ -73,6 +77,9 @@ struct Outcome {
   Holding held;
   // The books of CPUs and memory with `held` in them.
   ComputeState compute;
+  // CPUs that the CPU manager gave to a refused Pod as a whole and then lost sight of: no container
+  // has an entry, so nothing ever gives them back (its book still names them for the Pod).
+  CpuSet stranded;
 };
 
 // The node after the outcome; after a refusal with everything given back (which need not be the

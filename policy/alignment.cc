@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "policy/feature_gates.h"
 #include "policy/landing.h"
 #include "policy/needs.h"
+#include "policy/requests.h"
 #include "policy/score/score_strategy.h"
 #include "policy/unit_room.h"
 
@@ -125,16 +125,10 @@ int BandedScore(const Topology& topology, Alignment alignment, int score) {
 }
 
 bool AsksForNothing(const Topology& topology, const Demand& demand) {
-  if (topology.HasBooks() && demand.MayHaveOwnCpusAndMemory()) return false;
+  if (topology.HasBooks() && MayHaveOwnCpusAndMemory(topology, demand)) return false;
   return std::all_of(
       demand.containers.begin(), demand.containers.end(),
       [&](const ContainerDemand& c) { return ContainerRequests(topology, c).empty(); });
-}
-
-// Such Pods get CPUs and memory by rules of their own (feature_gates.h).
-bool IsNotMirrored(const Topology& topology, const Demand& demand) {
-  return topology.HasBooks() && demand.pod_level_resources &&
-         PodLevelResourceManagersAreOn(topology.kubelet());
 }
 
 // One question about one node, in steps.
@@ -154,7 +148,7 @@ class Judging {
       judgement_.refused_resource = std::string(missing);
       return std::move(judgement_);
     }
-    if (IsNotMirrored(topology_, demand_)) {
+    if (GetsDevicesOnlyWhenItStarts(topology_, demand_)) {
       judgement_.reason = Reason::kUnsupported;
       return std::move(judgement_);
     }

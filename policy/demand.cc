@@ -8,10 +8,9 @@
 
 namespace numafit::policy {
 
-bool Demand::MayHaveOwnCpusAndMemory() const {
-  const bool guaranteed = qos == QosClass::kGuaranteed ||
-                          (Mutated(Mutation::kQosIgnored) && qos == QosClass::kBurstable);
-  return guaranteed && (!pod_level_resources || Mutated(Mutation::kPodLevelIgnored));
+bool Demand::IsGuaranteed() const {
+  return qos == QosClass::kGuaranteed ||
+         (Mutated(Mutation::kQosIgnored) && qos == QosClass::kBurstable);
 }
 
 bool IsComputeResource(std::string_view name) {
@@ -26,10 +25,14 @@ std::string Demand::Fingerprint() const {
     for (const auto& [resource, count] : container.devices) {
       absl::StrAppend(&out, " ", resource, "=", count);
     }
-    if (!MayHaveOwnCpusAndMemory()) continue;
+    if (!IsGuaranteed()) continue;
+    if (pod_level_resources) absl::StrAppend(&out, container.requests_equal_limits ? " =" : " !");
     for (const auto& [resource, milli] : container.requests) {
       absl::StrAppend(&out, " ", resource, "=", milli, "m");
     }
+  }
+  for (const auto& [resource, milli] : pod_requests) {
+    absl::StrAppend(&out, "\np ", resource, "=", milli, "m");
   }
   absl::StrAppend(&out, "\na ", absl::StrJoin(accelerators, " "), "\ne ",
                   absl::StrJoin(endpoints, " "), "\ns ", absl::StrJoin(shared_endpoints, " "));

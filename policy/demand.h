@@ -25,6 +25,10 @@ struct ContainerDemand {
   // Requests of "cpu", "memory" and "hugepages-<size>" in thousandths of a CPU or byte, a missing
   // request filled from the limit. What the CPU and the memory manager go by.
   std::map<std::string, std::int64_t, std::less<>> requests;
+  // It requests CPUs and memory, and of both as much as its limits say. Decides about the
+  // containers of Pods with resources of their own alone (cm/qos,
+  // IsContainerEquivalentQOSGuaranteed).
+  bool requests_equal_limits = false;
 };
 
 // Whether the name is one of the resources that ContainerDemand::requests holds.
@@ -35,8 +39,11 @@ struct Demand {
   std::vector<ContainerDemand> containers;
   QosClass qos = QosClass::kBestEffort;
   // The Pod has CPU, memory or hugepages in its own spec.resources. Kubelets up to 1.37 give such a
-  // Pod neither CPUs nor memory of its own, unless the gate PodLevelResourceManagers is on.
+  // Pod neither CPUs nor memory of its own, unless the gate PodLevelResourceManagers is on
+  // (pod_level.h).
   bool pod_level_resources = false;
+  // Then: its own requests of them, as in ContainerDemand::requests.
+  std::map<std::string, std::int64_t, std::less<>> pod_requests;
   AlignmentNeed alignment = AlignmentNeed::kFit;
   bool distinct_endpoints = false;
   // Names that count as accelerators and as endpoints for the alignment need, sorted. Filled by
@@ -46,9 +53,7 @@ struct Demand {
   // Of the endpoints, those whose tokens may be the same endpoint.
   std::vector<std::string> shared_endpoints;
 
-  // Only Guaranteed Pods get CPUs and memory of their own (cpumanager's guaranteedCPUs,
-  // memorymanager's Allocate).
-  [[nodiscard]] bool MayHaveOwnCpusAndMemory() const;
+  [[nodiscard]] bool IsGuaranteed() const;
   // Equal text = every question has the same answer; names of containers do not matter.
   [[nodiscard]] std::string Fingerprint() const;
   // No container asks for a device resource.

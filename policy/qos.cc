@@ -4,6 +4,16 @@
 
 namespace numafit::policy {
 
+bool RequestsEqualLimits(const ResourceAmounts& requests, const ResourceAmounts& limits) {
+  for (const std::string_view name : {"cpu", "memory"}) {
+    const auto request = requests.find(name);
+    const auto limit = limits.find(name);
+    if (request == requests.end() || request->second == 0) return false;
+    if (limit == limits.end() || limit->second != request->second) return false;
+  }
+  return true;
+}
+
 void QosSums::Add(const ResourceAmounts& requests, const ResourceAmounts& limits) {
   int limited = 0;
   for (const std::string_view name : {"cpu", "memory"}) {

@@ -13,6 +13,11 @@ namespace numafit::policy {
 // Resource name to thousandths of its unit.
 using ResourceAmounts = std::map<std::string, std::int64_t, std::less<>>;
 
+// Of CPUs and of memory something is requested, and as much as the limit says (cm/qos,
+// IsContainerEquivalentQOSGuaranteed). Missing requests are filled from the limits already.
+[[nodiscard]] bool RequestsEqualLimits(const ResourceAmounts& requests,
+                                       const ResourceAmounts& limits);
+
 // Fed with the resources of every container, or with those of the Pod alone where it has its own.
 // Only "cpu" and "memory" count, and zero quantities do not. A plain value.
 class QosSums {

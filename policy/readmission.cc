@@ -70,13 +70,13 @@ void Admission::AddWhatIsHeld(Outcome& outcome) const {
 }
 
 ReadmitResult Readmit(const Topology& topology, const Usage& usage, const Demand& demand,
-                      std::span<const HeldContainer> held) {
+                      std::span<const HeldContainer> held, const HeldAsAWhole& held_pod) {
   ReadmitResult result;
   const auto visit = [&](const Outcome& outcome) {
     result.outcome = outcome;
     return true;
   };
-  Admission admission(topology, usage, demand, visit, held);
+  Admission admission(topology, usage, demand, visit, held, held_pod);
   admission.Run();
   result.intractable = admission.intractable();
   result.endless = admission.endless();

@@ -12,7 +12,10 @@
 //    not any more (memory of an init container that has ended) it is allocated anew.
 // 3. Before 1.37 full-pcpus-only is checked again, with the cores that the Pod itself holds counted
 //    as taken: KubeletVersion::KeepsAllocatedCpusUnchecked.
-// 4. A container that runs needs no devices; one that does not run, and an init container that has
+// 4. A Pod that was allocated as a whole has hints of what it has (where a container shares, there
+//    are none: it has CPUs and requests none), but is allocated anew: what it had before is not
+//    given back, and its new entries take the place of the old ones.
+// 5. A container that runs needs no devices; one that does not run, and an init container that has
 //    ended, is refused if it asks for any: no plugin lists a healthy one
 //    (devicemanager/manager.go, devicesToAllocate).
 //
@@ -39,6 +42,12 @@ struct HeldContainer {
   bool runs = false;
 };
 
+// What a Pod that was allocated as a whole has beside that (requests.h): its own entries.
+struct HeldAsAWhole {
+  CpuSet cpus;
+  MemoryBlocks memory;
+};
+
 struct ReadmitResult {
   // Its `held` has no devices: none is given out or taken back here. When refused, `held` and
   // `containers` (one for each) are what the Pod has all the same until the next admission.
@@ -51,6 +60,7 @@ struct ReadmitResult {
 // `usage` has `held` in its books. `held`: one for each container of the Demand.
 // Precondition: no resource of `topology` lists a device. Pure, safe from any thread.
 [[nodiscard]] ReadmitResult Readmit(const Topology& topology, const Usage& usage,
-                                    const Demand& demand, std::span<const HeldContainer> held);
+                                    const Demand& demand, std::span<const HeldContainer> held,
+                                    const HeldAsAWhole& held_pod = {});
 
 }  // namespace numafit::policy

@@ -25,6 +25,19 @@ struct Requests {
 };
 using RequestsOfContainers = absl::InlinedVector<Requests, 4>;
 
+// Whether the CPU and the memory manager give this Pod anything for itself: only to Guaranteed ones
+// (cpumanager's guaranteedCPUs, memorymanager's Allocate), and to one with resources of its own
+// only with the gate PodLevelResourceManagers.
+[[nodiscard]] bool MayHaveOwnCpusAndMemory(const Topology& topology, const Demand& demand);
+
+// The kubelet calls AllocatePod instead of Allocate container by container: a Pod with resources of
+// its own, whatever its QoS class, in pod scope, with the gate (topologymanager/scope_pod.go).
+[[nodiscard]] bool IsAllocatedAsAWhole(const Topology& topology, const Demand& demand);
+// … and asks for devices, which AllocatePod does not give out: the kubelet finds them missing when
+// it starts the containers and allocates them then (devicemanager, GetDeviceRunContainerOptions).
+// Who has which devices afterwards is not mirrored.
+[[nodiscard]] bool GetsDevicesOnlyWhenItStarts(const Topology& topology, const Demand& demand);
+
 [[nodiscard]] RequestsOfContainers ContainerRequestsOf(const Topology& topology,
                                                        const Demand& demand);
 // `containers` are those of the Demand, in its order.

@@ -32,8 +32,16 @@ struct Holding {
   CpuSet cpus;
   // By container of the Demand; empty when the memory manager holds nothing for the Pod.
   std::vector<ContainerMemory> memory;
+  // Of a Pod that was allocated as a whole (requests.h): `cpus` are the Pod's entry in the book,
+  // these the union of its containers' entries. They need not be the same (faults of the kubelet).
+  CpuSet container_cpus;
+  // … and the Pod's entry of memory. It is what a release gives back, once the last container is
+  // gone; `memory` is then only what the book says of each.
+  MemoryBlocks pod_memory;
 
   [[nodiscard]] bool empty() const { return devices.empty() && cpus.empty() && memory.empty(); }
+  // What a release gives back of memory: the container's blocks, or the Pod's.
+  [[nodiscard]] std::vector<ContainerMemory> MemoryToRelease() const;
   friend bool operator==(const Holding&, const Holding&) = default;
   friend std::strong_ordering operator<=>(const Holding& a, const Holding& b);
 };

@@ -246,21 +246,27 @@ OrderByResource ReadOrders(const Node& node) {
 
 // --- observed
 
+policy::CpuSet ReadCpus(const Node& node, const char* key) {
+  auto cpus = policy::ParseCpuSet(node.At(key).String());
+  if (!cpus.ok()) Fail(node.path() + "." + key, std::string(cpus.status().message()));
+  return *std::move(cpus);
+}
+
+std::vector<CaseMemoryBlock> ReadBlocks(const Node& node) {
+  std::vector<CaseMemoryBlock> blocks;
+  for (const Node& item : node.Items()) {
+    blocks.push_back({.type = item.At("type").String(),
+                      .numa = ReadIntegers(item.At("numa"), kMaxNumaId),
+                      .size = item.At("size").Unsigned()});
+  }
+  return blocks;
+}
+
 CaseHolding ReadHolding(const Node& node) {
   CaseHolding holding;
   if (node.Has("devices")) holding.devices = ReadOrders(node.At("devices"));
-  if (node.Has("cpus")) {
-    const auto cpus = policy::ParseCpuSet(node.At("cpus").String());
-    if (!cpus.ok()) Fail(node.path() + ".cpus", std::string(cpus.status().message()));
-    holding.cpus = *cpus;
-  }
-  if (node.Has("memory")) {
-    for (const Node& item : node.At("memory").Items()) {
-      holding.memory.push_back({.type = item.At("type").String(),
-                                .numa = ReadIntegers(item.At("numa"), kMaxNumaId),
-                                .size = item.At("size").Unsigned()});
-    }
-  }
+  if (node.Has("cpus")) holding.cpus = ReadCpus(node, "cpus");
+  if (node.Has("memory")) holding.memory = ReadBlocks(node.At("memory"));
   return holding;
 }
 
@@ -278,11 +284,7 @@ std::vector<CaseMemoryNode> ReadMemoryState(const Node& node) {
 }
 
 void ReadBooks(const Node& node, CaseObserved& observed) {
-  if (node.Has("defaultCpus")) {
-    const auto cpus = policy::ParseCpuSet(node.At("defaultCpus").String());
-    if (!cpus.ok()) Fail(node.path() + ".defaultCpus", std::string(cpus.status().message()));
-    observed.default_cpus = *cpus;
-  }
+  if (node.Has("defaultCpus")) observed.default_cpus = ReadCpus(node, "defaultCpus");
   if (node.Has("memoryState")) observed.memory_state = ReadMemoryState(node.At("memoryState"));
 }
 
@@ -290,6 +292,8 @@ CaseObserved ReadObserved(const Node& node) {
   CaseObserved observed;
   observed.admitted = node.At("admitted").Bool();
   ReadBooks(node, observed);
+  if (node.Has("podCpus")) observed.as_a_whole.cpus = ReadCpus(node, "podCpus");
+  if (node.Has("podMemory")) observed.as_a_whole.memory = ReadBlocks(node.At("podMemory"));
   const char* key = observed.admitted ? "containers" : "left";
   if (!node.Has(key)) return observed;
   for (const Node& container : node.At(key).Items()) {
@@ -304,8 +308,10 @@ CaseObserved ReadObserved(const Node& node) {
 // Reads steps in order and knows which Pods and resources there are by then.
 class StepReader {
  public:
-  StepReader(const DevicesByResource& devices, bool pod_level_managers)
-      : pod_level_managers_(pod_level_managers) {
+  StepReader(const DevicesByResource& devices, const policy::KubeletSettings& kubelet)
+      : allocates_pods_as_a_whole_(kubelet.policy != policy::TopologyPolicy::kNone &&
+                                   kubelet.scope == policy::TopologyScope::kPod &&
+                                   policy::PodLevelResourceManagersAreOn(kubelet)) {
     for (const auto& [resource, unused] : devices) registered_.insert(resource);
   }
 
@@ -368,10 +374,11 @@ class StepReader {
   void ReadAdmit(const Node& node, CaseStep& step) {
     step.kind = CaseStep::Kind::kAdmit;
     step.pod = ReadPod(node.At("admit"));
-    if (step.pod.pod_level_resources && pod_level_managers_) {
+    if (step.pod.pod_level_resources && allocates_pods_as_a_whole_ && AsksForDevices(step.pod)) {
       throw CaseError{node.path() +
-                          ".admit.resources: with the gate PodLevelResourceManagers a Pod with "
-                          "Pod-level resources cannot be judged",
+                          ".admit.resources: with the gate PodLevelResourceManagers, in pod scope, "
+                          "a Pod with Pod-level resources gets its devices only when its "
+                          "containers start: it cannot be judged",
                       /*unimplemented=*/true};
     }
     if (!active_.insert(step.pod.name).second) {
@@ -388,7 +395,16 @@ class StepReader {
     return name;
   }
 
-  bool pod_level_managers_ = false;
+  [[nodiscard]] bool AsksForDevices(const CasePod& pod) const {
+    return std::any_of(
+        pod.containers.begin(), pod.containers.end(), [&](const CaseContainer& container) {
+          return std::any_of(container.limits.begin(), container.limits.end(), [&](auto& limit) {
+            return limit.second > 0 && registered_.contains(limit.first);
+          });
+        });
+  }
+
+  const bool allocates_pods_as_a_whole_;
   std::set<std::string> registered_;
   std::set<std::string> active_;  // admitted (or refused) and not removed since
   std::set<std::string> known_;
@@ -410,7 +426,7 @@ Case ReadCase(const Node& root) {
   if (root.Has("brief")) (void)root.At("brief").Bool();
   if (root.Has("devices")) out.devices = ReadDevices(root.At("devices"));
   if (root.Has("preferredAllocation")) out.prefer = ReadOrders(root.At("preferredAllocation"));
-  StepReader steps(out.devices, policy::PodLevelResourceManagersAreOn(out.machine.kubelet));
+  StepReader steps(out.devices, out.machine.kubelet);
   for (const Node& node : root.At("steps").Items()) out.steps.push_back(steps.Read(node));
   return out;
 }

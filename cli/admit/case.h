@@ -32,6 +32,7 @@ struct CaseContainer {
   std::map<std::string, std::int64_t, std::less<>> limits;
   // CPU, memory and hugepages in thousandths; a missing request is the limit.
   policy::ResourceAmounts compute_requests;
+  bool requests_equal_limits = false;  // of CPUs and memory, and there are some
 };
 
 struct CasePod {
@@ -39,6 +40,7 @@ struct CasePod {
   std::vector<CaseContainer> containers;  // kubelet order
   policy::QosClass qos = policy::QosClass::kBestEffort;
   bool pod_level_resources = false;
+  policy::ResourceAmounts pod_requests;  // of the Pod as a whole, as in compute_requests
 };
 
 // A block of the memory manager; resource names and NUMA ids as the case writes them.
@@ -71,6 +73,7 @@ struct CaseObserved {
   bool admitted = false;
   std::map<std::string, CaseHolding> containers;  // of an admitted Pod
   std::map<std::string, CaseHolding> left;        // of a refused one
+  CaseHolding as_a_whole;                         // the Pod's own entries, either way
   std::optional<policy::CpuSet> default_cpus;
   std::optional<std::vector<CaseMemoryNode>> memory_state;
   std::vector<CaseReadmitted> readmitted;

@@ -59,7 +59,10 @@ CaseContainer ReadContainer(const Node& node, bool init, policy::QosSums& qos) {
     container.limits[resource] = quantity.value();
   }
   container.compute_requests = ComputeAmounts(resources.requests);
-  qos.Add(container.compute_requests, ComputeAmounts(resources.limits));
+  const policy::ResourceAmounts compute_limits = ComputeAmounts(resources.limits);
+  container.requests_equal_limits =
+      policy::RequestsEqualLimits(container.compute_requests, compute_limits);
+  qos.Add(container.compute_requests, compute_limits);
   return container;
 }
 
@@ -95,6 +98,7 @@ CasePod ReadPod(const Node& node) {
     qos = {};
     qos.Add(requests, ComputeAmounts(resources.limits));
     pod.pod_level_resources = !requests.empty();
+    pod.pod_requests = requests;
   }
   pod.qos = qos.Class();
   return pod;

@@ -22,9 +22,11 @@ policy::Demand DemandOf(const CasePod& pod) {
     out.kind = KindOf(container.kind);
     out.devices = container.limits;
     out.requests = container.compute_requests;
+    out.requests_equal_limits = container.requests_equal_limits;
   }
   demand.qos = pod.qos;
   demand.pod_level_resources = pod.pod_level_resources;
+  demand.pod_requests = pod.pod_requests;
   return demand;
 }
 

@@ -137,6 +137,7 @@ void Replay::Find() {
   for (World world : worlds_) {
     world.leaving.clear();
     world.compute = topology_->initial_compute();
+    world.compute.default_cpus -= world.stranded;
     for (const auto& [name, pod] : world.pods) world.compute.default_cpus -= pod.holding.cpus;
     found.insert(std::move(world));
   }
@@ -150,9 +151,14 @@ absl::Status Replay::Start(const CaseStep& step, Json& answer) {
     const auto pod = world.pods.find(step.name);
     if (pod != world.pods.end()) pod->second.started = true;
     if (pod != world.pods.end() && topology_->memory_manager() != nullptr) {
-      std::vector<policy::ContainerMemory>& containers = pod->second.holding.memory;
-      for (std::size_t i = 0; i < containers.size(); ++i) {
-        topology_->memory_manager()->StartContainer(world.compute.memory, containers, i);
+      policy::Holding& holding = pod->second.holding;
+      for (std::size_t i = 0; i < holding.memory.size(); ++i) {
+        // What belongs to the Pod as a whole stays with it.
+        if (holding.pod_memory.empty()) {
+          topology_->memory_manager()->StartContainer(world.compute.memory, holding.memory, i);
+        } else {
+          policy::ForgetEndedContainers(holding.memory, i);
+        }
       }
     }
     after.insert(std::move(world));
@@ -194,7 +200,7 @@ std::vector<World> Replay::Released(const World& world, bool& truncated) const {
   std::vector<std::vector<policy::ContainerMemory>> memory;
   for (const policy::Holding& holding : world.leaving) {
     base.compute.default_cpus |= holding.cpus;
-    if (!holding.memory.empty()) memory.push_back(holding.memory);
+    if (!holding.memory.empty()) memory.push_back(holding.MemoryToRelease());
   }
   if (memory.empty()) return {std::move(base)};
   const policy::ReleasedStates released =
@@ -238,6 +244,10 @@ Replay::Branch Replay::BranchOf(const World& world, const policy::Outcome& outco
   branch.after = world;
   if (topology_->HasBooks()) {
     branch.after.compute = outcome.compute;
+    branch.after.stranded |= outcome.stranded;
+    branch.as_a_whole = {outcome.held.container_cpus.empty() ? policy::CpuSet() : outcome.held.cpus,
+                         outcome.held.pod_memory};
+    if (!outcome.stranded.empty()) branch.as_a_whole.cpus = outcome.stranded;
   }
   return branch;
 }

@@ -14,6 +14,7 @@
 #include "nlohmann/json_fwd.hpp"
 #include "policy/admit.h"
 #include "policy/memory_manager/memory_manager.h"
+#include "policy/readmission.h"
 
 namespace numafit::cli {
 
@@ -47,6 +48,7 @@ class Replay {
     bool admitted = false;
     policy::RefusalReason reason = policy::RefusalReason::kNone;
     std::vector<Given> given;  // by container; when refused, those before the refusal
+    policy::HeldAsAWhole as_a_whole;
     World after;
     bool observed = false;  // can be what was observed
   };
@@ -137,6 +139,7 @@ class Replay {
                     nlohmann::ordered_json& answer) const;
   void WriteContainers(const CasePod& pod, const Verdicts& verdicts,
                        nlohmann::ordered_json& answer) const;
+  void WriteAsAWhole(const Verdicts& verdicts, nlohmann::ordered_json& answer) const;
   void WriteLeft(const CasePod& pod, const Verdicts& verdicts,
                  nlohmann::ordered_json& answer) const;
   // The books, where they are the same in all these worlds.

@@ -58,6 +58,7 @@ void Replay::WriteVerdict(const CasePod& pod, const Verdicts& verdicts, bool wit
     answer["reasons"] = reasons;
   }
   if (admits) WriteContainers(pod, verdicts, answer);
+  if (admits != refuses && with_left) WriteAsAWhole(verdicts, answer);
   if (refuses && with_left) WriteLeft(pod, verdicts, answer);
 }
 
@@ -97,6 +98,18 @@ void Replay::WriteContainers(const CasePod& pod, const Verdicts& verdicts, Json&
       }
     }
     containers.push_back(std::move(container));
+  }
+}
+
+void Replay::WriteAsAWhole(const Verdicts& verdicts, Json& answer) const {
+  const policy::HeldAsAWhole& first = verdicts.branches.front().as_a_whole;
+  const auto cpus = [](const Branch& branch) { return branch.as_a_whole.cpus; };
+  if (!first.cpus.empty() && AllSame(verdicts.branches, cpus)) {
+    answer["podCpus"] = policy::FormatCpuSet(first.cpus);
+  }
+  const auto memory = [](const Branch& branch) { return branch.as_a_whole.memory; };
+  if (!first.memory.empty() && AllSame(verdicts.branches, memory)) {
+    answer["podMemory"] = WriteMemory(first.memory);
   }
 }
 

@@ -40,6 +40,12 @@ bool Replay::HoldsObserved(const CaseHolding& observed, const Given& given) cons
 bool Replay::GivesObserved(const CasePod& pod, const CaseObserved& observed,
                            const Branch& branch) const {
   if (branch.admitted != observed.admitted) return false;
+  if (observed.as_a_whole.cpus != branch.as_a_whole.cpus) return false;
+  if (topology_->memory_manager() != nullptr &&
+      BlocksOf(*topology_->memory_manager(), observed.as_a_whole.memory) !=
+          branch.as_a_whole.memory) {
+    return false;
+  }
   const std::map<std::string, CaseHolding>& containers =
       observed.admitted ? observed.containers : observed.left;
   for (std::size_t i = 0; i < pod.containers.size(); ++i) {
@@ -129,7 +135,7 @@ absl::Status Replay::CheckObserved(const CasePod& pod, const CaseObserved& obser
       if (absl::Status status = CheckMemory(holding.memory); !status.ok()) return status;
     }
   }
-  return absl::OkStatus();
+  return CheckMemory(observed.as_a_whole.memory);
 }
 
 absl::Status Replay::CheckMemory(const std::vector<CaseMemoryBlock>& blocks) const {
@@ -172,6 +178,12 @@ ActivePod Replay::ObservedPod(const CasePod& pod, const CaseObserved& observed) 
       }
     }
     held.memory.push_back(std::move(memory));
+  }
+  if (!observed.as_a_whole.cpus.empty()) {
+    held.container_cpus = std::exchange(held.cpus, observed.as_a_whole.cpus);
+  }
+  if (topology_->memory_manager() != nullptr) {
+    held.pod_memory = BlocksOf(*topology_->memory_manager(), observed.as_a_whole.memory);
   }
   const bool no_memory = std::none_of(held.memory.begin(), held.memory.end(),
                                       [](const auto& memory) { return memory.held; });

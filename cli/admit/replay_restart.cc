@@ -32,17 +32,23 @@ std::vector<policy::HeldContainer> HeldBy(const ActivePod& active, const CasePod
 
 Restored Replay::RestoredBooks(const World& world) const {
   std::vector<policy::CpuSet> cpus;
+  std::vector<policy::CpuSet> of_pods = {world.stranded};
   std::vector<policy::MemoryBlock> blocks;
   const auto add = [&](const policy::Holding& holding) {
-    if (!holding.cpus.empty()) cpus.push_back(holding.cpus);
-    for (const policy::ContainerMemory& container : holding.memory) {
+    if (!holding.container_cpus.empty()) {
+      cpus.push_back(holding.container_cpus);
+      of_pods.push_back(holding.cpus);
+    } else if (!holding.cpus.empty()) {
+      cpus.push_back(holding.cpus);
+    }
+    for (const policy::ContainerMemory& container : holding.MemoryToRelease()) {
       blocks.insert(blocks.end(), container.blocks.begin(), container.blocks.end());
     }
   };
   for (const auto& [name, pod] : world.pods) add(pod.holding);
   for (const policy::Holding& holding : world.leaving) add(holding);
   if (topology_->cpu_manager() != nullptr &&
-      !topology_->cpu_manager()->CheckState(world.compute.default_cpus, cpus).ok()) {
+      !topology_->cpu_manager()->CheckState(world.compute.default_cpus, cpus, of_pods).ok()) {
     return Restored::kRefused;
   }
   if (topology_->memory_manager() == nullptr) return Restored::kAccepted;
@@ -54,7 +60,8 @@ void Replay::ReadmitPod(const CasePod& pod, Rebirth& way) const {
   policy::Usage usage(*topology_);
   usage.compute() = way.after.compute;
   const policy::ReadmitResult result =
-      policy::Readmit(*topology_, usage, DemandOf(pod), HeldBy(before, pod));
+      policy::Readmit(*topology_, usage, DemandOf(pod), HeldBy(before, pod),
+                      {before.holding.cpus, before.holding.pod_memory});
   way.intractable = way.intractable || result.intractable;
   way.endless = way.endless || result.endless;
   if (result.outcome.reason == policy::RefusalReason::kPanic) way.restored = Restored::kRefused;

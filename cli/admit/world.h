@@ -32,6 +32,8 @@ struct World {
   // admits the next Pod. Sorted.
   std::vector<policy::Holding> leaving;
   policy::ComputeState compute;
+  // CPUs that no Pod has and nothing gives back (policy::Outcome::stranded).
+  policy::CpuSet stranded;
 
   friend bool operator==(const World&, const World&) = default;
   friend std::strong_ordering operator<=>(const World&, const World&) = default;

@@ -22,15 +22,6 @@ AssignmentRules RulesOf(const CpuTopology& topology, const CpuManagerOptions& op
   return rules;
 }
 
-CpuAllocation Failed(TakeFailure failure) {
-  const bool waits = failure == TakeFailure::kEndless || failure == TakeFailure::kIntractable;
-  CpuAllocation allocation;
-  allocation.outcome = waits ? CpuAllocation::Outcome::kIntractable
-                             : CpuAllocation::Outcome::kUnexpectedAdmissionError;
-  allocation.failure = failure;
-  return allocation;
-}
-
 // For the mutation alone: the width by the free CPUs.
 int WidthOf(const ResourceHints& hints, std::int64_t requested) {
   absl::InlinedVector<std::int64_t, 8> free;
@@ -50,6 +41,15 @@ absl::Status Refuse(std::string_view why) {
 }
 
 }  // namespace
+
+CpuAllocation FailedCpus(TakeFailure failure) {
+  const bool waits = failure == TakeFailure::kEndless || failure == TakeFailure::kIntractable;
+  CpuAllocation allocation;
+  allocation.outcome = waits ? CpuAllocation::Outcome::kIntractable
+                             : CpuAllocation::Outcome::kUnexpectedAdmissionError;
+  allocation.failure = failure;
+  return allocation;
+}
 
 CpuManager::CpuManager(CpuTopology topology, CpuManagerOptions options, KubeletVersion version)
     : topology_(std::move(topology)),
@@ -174,7 +174,7 @@ CpuAllocation CpuManager::Allocate(CpuSet& default_cpus, std::int64_t requested,
   CpuSet allocatable = default_cpus - reserved_;
   if (!reusable.empty()) allocatable |= reusable;
   Taken taken = Take(allocatable, requested, affinity);
-  if (taken.failure != TakeFailure::kNone) return Failed(taken.failure);
+  if (taken.failure != TakeFailure::kNone) return FailedCpus(taken.failure);
   default_cpus -= taken.cpus;
   allocation.cpus = std::move(taken.cpus);
   return allocation;
@@ -198,6 +198,10 @@ Taken CpuManager::Take(const CpuSet& allocatable, std::int64_t requested,
   return taken;
 }
 
+Taken CpuManager::TakeFrom(const CpuSet& pool, std::int64_t requested) const {
+  return TakeByTopology(topology_, pool, requested, rules_);
+}
+
 CpuAllocation::Outcome CpuManager::CheckAllocated(const CpuSet& default_cpus,
                                                   std::int64_t requested) const {
   if (requested == 0 || version_.KeepsAllocatedCpusUnchecked() ||
@@ -207,8 +211,8 @@ CpuAllocation::Outcome CpuManager::CheckAllocated(const CpuSet& default_cpus,
   return CpuAllocation::Outcome::kSmtAlignmentError;
 }
 
-absl::Status CpuManager::CheckState(const CpuSet& default_cpus,
-                                    std::span<const CpuSet> held) const {
+absl::Status CpuManager::CheckState(const CpuSet& default_cpus, std::span<const CpuSet> held,
+                                    std::span<const CpuSet> pods) const {
   if (Mutated(Mutation::kRestartAnyCpuState)) return absl::OkStatus();
   if (default_cpus.empty()) {
     if (held.empty()) return absl::OkStatus();
@@ -229,6 +233,7 @@ absl::Status CpuManager::CheckState(const CpuSet& default_cpus,
     }
     known |= cpus;
   }
+  for (const CpuSet& cpus : pods) known |= cpus;
   if (known != initial_) {
     return Refuse(absl::StrCat("the state is about the CPUs ", FormatCpuSet(known),
                                ", the machine's are ", FormatCpuSet(initial_)));

@@ -45,6 +45,9 @@ struct CpuAllocation {
   TakeFailure failure = TakeFailure::kNone;
 };
 
+// An allocation that failed because taking CPUs did. Precondition: not kNone.
+[[nodiscard]] CpuAllocation FailedCpus(TakeFailure failure);
+
 // One per machine, immutable after Create. Safe from any thread.
 class CpuManager {
  public:
@@ -88,11 +91,16 @@ class CpuManager {
   [[nodiscard]] CpuAllocation::Outcome CheckAllocated(const CpuSet& default_cpus,
                                                       std::int64_t requested) const;
 
+  // So many of these CPUs, as they are picked for a container (takeByTopology): parts what a Pod
+  // was allocated as a whole among its containers. Failures other than kNone: not enough of them,
+  // or a search that nobody waits for.
+  [[nodiscard]] Taken TakeFrom(const CpuSet& pool, std::int64_t requested) const;
+
   // What a kubelet that starts again says of its state file: an error is why it does not start
-  // until the file is removed. `held`: all containers' CPUs. An empty default set without any is a
-  // new file and OK; the kubelet then begins with InitialDefaultCpus.
-  [[nodiscard]] absl::Status CheckState(const CpuSet& default_cpus,
-                                        std::span<const CpuSet> held) const;
+  // until the file is removed. `held`: all containers' CPUs; `pods`: of Pods as a whole. An empty
+  // default set without any is a new file and OK; the kubelet then begins with InitialDefaultCpus.
+  [[nodiscard]] absl::Status CheckState(const CpuSet& default_cpus, std::span<const CpuSet> held,
+                                        std::span<const CpuSet> pods = {}) const;
 
  private:
   CpuManager(CpuTopology topology, CpuManagerOptions options, KubeletVersion version);

@@ -155,6 +155,14 @@ ResourceHints MemoryManager::RegeneratedHints(const MemoryRequests& requests,
   return hints;
 }
 
+ResourceHints MemoryManager::NoHints(const MemoryRequests& requests) const {
+  ResourceHints hints;
+  hints.kind = ResourceHints::Kind::kImpossible;
+  hints.nodes = numa_;
+  hints.resources = static_cast<int>(requests.items.size());
+  return hints;
+}
+
 std::optional<Hint> MemoryManager::FindBestHint(const MemoryState& state,
                                                 const MemoryRequests& requests,
                                                 const ReusableMemory& reusable,

@@ -163,6 +163,14 @@ void MemoryManager::StartContainer(MemoryState& state, std::span<ContainerMemory
   }
 }
 
+void ForgetEndedContainers(std::span<ContainerMemory> containers, std::size_t started) {
+  for (ContainerMemory& container : containers.first(started)) {
+    if (container.kind != ContainerDemand::Kind::kInit) continue;
+    container.held = false;
+    container.blocks.clear();
+  }
+}
+
 void MemoryManager::Restore(MemoryState& state, std::span<const MemoryBlock> blocks) const {
   for (const MemoryBlock& block : blocks) Take(state, block.numa, block.type, block.size);
 }

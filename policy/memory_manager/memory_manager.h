@@ -15,12 +15,13 @@
 // 4. Memory is taken from, and given back to, the NUMA nodes of the set in ascending order.
 // 5. What an init container has left is used again only on the very same set of NUMA nodes.
 //
-// Only Guaranteed Pods without pod-level resources may be asked about: the kubelet has neither
+// Only Pods with MayHaveOwnCpusAndMemory (requests.h) may be asked about: the kubelet has neither
 // hints nor an allocation for others.
 //
-// Not here: AllocatePod (gate PodLevelResourceManagers). Kubelets of 1.34 read a container's
-// requests from status.containerStatuses[].allocatedResources where the Pod has a status already,
-// that is after a restart or for a resize.
+// What a Pod as a whole is allocated (gate PodLevelResourceManagers, AllocatePod) is allocated here
+// like a container's; how its containers part it is policy/pod_level.h. Kubelets of 1.34 read a
+// container's requests from status.containerStatuses[].allocatedResources where the Pod has a
+// status already, that is after a restart or for a resize.
 #pragma once
 
 #include <array>
@@ -132,6 +133,9 @@ class MemoryManager {
   [[nodiscard]] static ResourceHints RegeneratedHints(const MemoryRequests& requests,
                                                       const MemoryBlocks& blocks);
 
+  // An empty list for every type: impossible, whatever is free.
+  [[nodiscard]] ResourceHints NoHints(const MemoryRequests& requests) const;
+
   // For a container that the book has no entry of; for one that has, the kubelet only does
   // reusable.Update(its blocks). On success the caller records the blocks and tells
   // ShrinkReusedBlocks.
@@ -210,6 +214,10 @@ struct ContainerMemoryRequests {
 // init containers before it, so that the sum over the Pod stays what it holds
 // (updateInitContainersMemoryBlocks). `earlier` are the containers before it in kubelet order.
 void ShrinkReusedBlocks(std::span<ContainerMemory> earlier, const MemoryBlocks& used);
+
+// As MemoryManager::StartContainer for a Pod that was allocated as a whole: the book forgets the
+// containers, the Pod keeps the memory.
+void ForgetEndedContainers(std::span<ContainerMemory> containers, std::size_t started);
 
 // The kubelet releases the containers of Pods that are gone in the order of Go maps, container by
 // container. False only when every order gives the same state.

@@ -76,7 +76,7 @@ func flags(name string) *settings {
 	s.Uint64Var(&s.Seed, "seed", rand.Uint64()>>32, "seed of the cases; random when left out")
 	s.Uint64Var(&s.From, "from", 0, "index of the first case")
 	s.Uint64Var(&s.Cases, "cases", 1000, "number of cases")
-	s.StringVar(&s.Managers, "managers", generate.Devices, "`which` the cases are about: devices, or all")
+	s.StringVar(&s.Managers, "managers", generate.Devices, "`which` the cases are about: devices, all, or pod-level")
 	s.IntVar(&s.Jobs, "jobs", runtime.NumCPU(), "cases at the same time")
 	s.StringVar(&s.Mirror, "mirror", "", "`command` that reads cases and answers them")
 	s.StringVar(&s.Fixtures, "fixtures", "", "`folder` for disagreements")
@@ -92,8 +92,8 @@ func (s *settings) Parse(args []string) error {
 	if err := s.FlagSet.Parse(args); err != nil {
 		return err
 	}
-	if s.Managers != generate.Devices && s.Managers != generate.All {
-		return fmt.Errorf("--managers %s: %s or %s is wanted", s.Managers, generate.Devices, generate.All)
+	if !slices.Contains(generate.Kinds, s.Managers) {
+		return fmt.Errorf("--managers %s: one of %v is wanted", s.Managers, generate.Kinds)
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func fixtures(args []string) error {
 		return err
 	}
 	start := time.Now()
-	t, err := judge.CheckFixtures(s.Mirror, s.Fixtures, s.Managers == generate.All)
+	t, err := judge.CheckFixtures(s.Mirror, s.Fixtures, s.Managers != generate.Devices)
 	if err != nil {
 		return err
 	}

@@ -160,6 +160,10 @@ type StepAnswer struct {
 	Containers []ContainerAnswer `json:"containers,omitempty"`
 	Left       []Holding         `json:"left,omitempty"`
 
+	// What the Pod has as a whole (gate PodLevelResourceManagers, pod scope).
+	PodCPUs   string        `json:"podCpus,omitempty"`
+	PodMemory []MemoryBlock `json:"podMemory,omitempty"`
+
 	Restarted  *bool        `json:"restarted,omitempty"`
 	Readmitted []StepAnswer `json:"readmitted,omitempty"`
 

@@ -32,6 +32,7 @@ type maker struct {
 	many      bool     // more NUMA nodes than masks over all of them could be enumerated
 	managers  *managers
 	restarts  float64 // percent, before each admission
+	podLevel  bool    // the gate PodLevelResourceManagers
 }
 
 // pool is a resource: where its devices are, as last listed.
@@ -42,11 +43,17 @@ type pool struct {
 	present bool // registered from the start
 }
 
-// Kinds of cases: devices alone, or all managers (a third of them devices alone).
+// Kinds of cases: devices alone, all managers (a third of them devices alone),
+// or the gate PodLevelResourceManagers with Pods that have resources of their
+// own (from Kubernetes 1.36).
 const (
-	Devices = "devices"
-	All     = "all"
+	Devices  = "devices"
+	All      = "all"
+	PodLevel = "pod-level"
 )
+
+// Kinds are all of them.
+var Kinds = []string{Devices, All, PodLevel}
 
 // Case makes the case of this kind with this index.
 func Case(kind, minor string, seed, index uint64) *form.Case {
@@ -62,6 +69,10 @@ func Case(kind, minor string, seed, index uint64) *form.Case {
 		case m.chance(65):
 			return m.all()
 		}
+	}
+	if kind == PodLevel {
+		m.podLevel = true
+		return m.all()
 	}
 	m.machine()
 	m.settings()

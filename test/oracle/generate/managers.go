@@ -70,6 +70,10 @@ func (m *maker) all() *form.Case {
 	m.distances()
 	m.preferences()
 	m.restarts = pick(m, weighted[float64]{90, 0}, weighted[float64]{10, 15})
+	if m.podLevel {
+		m.podLevelCase()
+		return m.c
+	}
 	m.admissions(m.length(), m.guest)
 	return m.c
 }

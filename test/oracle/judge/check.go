@@ -144,6 +144,9 @@ func (k *checker) verdict(containers int, real *form.StepAnswer, said *stepClaim
 	if p := k.containers(real, said, owed); p != "" {
 		return p
 	}
+	if p := wholePod(real, said, owed && said.Admitted != nil); p != "" {
+		return p
+	}
 	return k.state(real, said, owed && containers == 1)
 }
 
@@ -158,12 +161,30 @@ func (k *checker) refusal(real *form.StepAnswer, said *stepClaim) string {
 	if said.Admitted == nil {
 		return "" // state and rest are those of the admitting outcomes
 	}
+	if p := wholePod(real, said, false); p != "" {
+		return p
+	}
 	if said.Left != nil && !same(*said.Left, real.Left) {
 		return fmt.Sprintf("left: kubelet %s, mirror %s", form.Line(real.Left), form.Line(*said.Left))
 	}
 	known := *k
 	known.t = &Tally{} // a mirror may let go of what is left at once
 	return known.state(real, said, false)
+}
+
+// wholePod compares what the Pod has beside what its containers have.
+func wholePod(real *form.StepAnswer, said *stepClaim, owed bool) string {
+	switch {
+	case said.PodCPUs != nil && *said.PodCPUs != real.PodCPUs:
+		return fmt.Sprintf("podCpus: kubelet %q, mirror %q", real.PodCPUs, *said.PodCPUs)
+	case said.PodCPUs == nil && real.PodCPUs != "" && owed:
+		return "podCpus: they are determined, the mirror does not say"
+	case said.PodMemory != nil && !same(*said.PodMemory, real.PodMemory):
+		return fmt.Sprintf("podMemory: kubelet %s, mirror %s", form.Line(real.PodMemory), form.Line(*said.PodMemory))
+	case said.PodMemory == nil && len(real.PodMemory) > 0 && owed:
+		return "podMemory: it is determined, the mirror does not say"
+	}
+	return ""
 }
 
 // state compares what the state files hold after a step.

@@ -40,6 +40,9 @@ type stepClaim struct {
 	Containers  []containerClaim `json:"containers,omitempty"`
 	Left        *[]form.Holding  `json:"left,omitempty"`
 
+	PodCPUs   *string             `json:"podCpus,omitempty"`
+	PodMemory *[]form.MemoryBlock `json:"podMemory,omitempty"`
+
 	Restarted  *bool       `json:"restarted,omitempty"`
 	Readmitted []stepClaim `json:"readmitted,omitempty"`
 

@@ -162,6 +162,7 @@ func (n *node) ask(a *admitted) form.StepAnswer {
 		answer.Left = n.left(a.of, string(a.pod.UID))
 		delete(n.active, a.of.Name)
 	}
+	n.fillPod(string(a.pod.UID), &answer)
 	return answer
 }
 

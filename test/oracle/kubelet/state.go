@@ -40,12 +40,30 @@ func (n *node) fillState(a *form.StepAnswer) {
 
 // holding is what a container has of CPUs and memory.
 func (n *node) holding(uid, container string) (string, []form.MemoryBlock) {
+	return n.cpus.GetExclusiveCPUs(uid, container).String(), blocksOf(memoryBlocks(n.memory, uid, container))
+}
+
+func blocksOf(list []memorystate.Block) []form.MemoryBlock {
 	var blocks []form.MemoryBlock
-	for _, b := range memoryBlocks(n.memory, uid, container) {
+	for _, b := range list {
 		blocks = append(blocks, form.MemoryBlock{Type: string(b.Type), NUMA: slices.Clone(b.NUMAAffinity), Size: b.Size})
 	}
 	slices.SortFunc(blocks, func(x, y form.MemoryBlock) int { return cmp.Compare(x.Type, y.Type) })
-	return n.cpus.GetExclusiveCPUs(uid, container).String(), blocks
+	return blocks
+}
+
+// fillPod adds what the Pod has as a whole.
+func (n *node) fillPod(uid string, a *form.StepAnswer) {
+	cpus, blocks := podEntries(n.cpuState, n.memoryState, uid)
+	a.PodCPUs, a.PodMemory = cpus.String(), blocksOf(blocks)
+}
+
+func memoryOf(list []form.MemoryBlock) []memorystate.Block {
+	var blocks []memorystate.Block
+	for _, b := range list {
+		blocks = append(blocks, memorystate.Block{Type: v1.ResourceName(b.Type), NUMAAffinity: slices.Clone(b.NUMA), Size: b.Size})
+	}
+	return blocks
 }
 
 // left is what a refused Pod's containers hold until the kubelet cleans up, at
@@ -75,10 +93,21 @@ func (n *node) impose(a *admitted, observed *form.StepAnswer) error {
 	for _, c := range observed.Left {
 		holdings[c.Name] = c
 	}
+	uid := string(a.pod.UID)
 	for _, c := range a.of.All() {
-		if err := n.imposeHolding(string(a.pod.UID), c.Name, holdings[c.Name]); err != nil {
+		if err := n.imposeHolding(uid, c.Name, holdings[c.Name]); err != nil {
 			return err
 		}
+	}
+	cpus, err := cpuset.Parse(observed.PodCPUs)
+	if err != nil {
+		return fmt.Errorf("observed: podCpus: %w", err)
+	}
+	if n.cpuPolicy() == "static" {
+		imposePodCPUs(n.cpuState, uid, cpus)
+	}
+	if n.memoryPolicy() == "Static" {
+		imposePodMemory(n.memoryState, uid, memoryOf(observed.PodMemory))
 	}
 	return nil
 }
@@ -103,11 +132,7 @@ func (n *node) imposeHolding(uid, container string, h form.Holding) error {
 	}
 	if n.memoryPolicy() == "Static" {
 		n.memoryState.Delete(uid, container)
-		var blocks []memorystate.Block
-		for _, b := range h.Memory {
-			blocks = append(blocks, memorystate.Block{Type: v1.ResourceName(b.Type), NUMAAffinity: slices.Clone(b.NUMA), Size: b.Size})
-		}
-		if blocks != nil {
+		if blocks := memoryOf(h.Memory); blocks != nil {
 			n.memoryState.SetMemoryBlocks(uid, container, blocks)
 		}
 	}
