@@ -7,6 +7,7 @@
 #include "cache/explain.h"
 #include "cache/explain_compute.h"
 #include "policy/needs.h"
+#include "policy/pod_level.h"
 #include "policy/unit_room.h"
 
 namespace numafit::cache {
@@ -199,6 +200,24 @@ std::string CountObstacle(const policy::Topology& topology, const policy::Usage&
   return {};
 }
 
+// A Pod with resources of its own whose containers leave nothing to those of them that share.
+std::string SharedPoolText(const policy::Topology& topology, const policy::Demand& demand,
+                           const policy::Judgement& judgement) {
+  if (!policy::IsAllocatedAsAWhole(topology, demand)) return {};
+  const policy::RequestsOfContainers containers = policy::ContainerRequestsOf(topology, demand);
+  const policy::Requests pod = policy::PodRequestsOf(topology, demand, containers);
+  const bool cpus = judgement.refused_resource == "cpu" && pod.cpus > 0 &&
+                    policy::LeavesNoCpusToShare(pod.cpus, demand, containers);
+  const bool memory = judgement.refused_resource == "memory" && pod.asks_memory &&
+                      policy::LeavesNoMemoryToShare(pod.memory, demand, containers);
+  if (!cpus && !memory) return {};
+  return fmt::format(
+      "the Pod's containers that are Guaranteed by themselves take all {} that the Pod asks for, "
+      "and leave nothing to those that share it: the Pod has to ask for more, or no container may "
+      "share",
+      cpus ? "CPUs" : "memory");
+}
+
 std::string Refusal(const NodeState& state, const policy::Demand& demand,
                     const policy::Judgement& judgement) {
   const policy::Topology& topology = *state.topology;
@@ -223,8 +242,10 @@ std::string Refusal(const NodeState& state, const policy::Demand& demand,
   const bool never = judgement.reason == Reason::kNeverFits;
   const policy::Requests all = policy::AllUnitRequests(topology, demand, container);
   if (judgement.refused_container >= 0) {
-    const std::string compute =
-        ComputeObstacle(topology, never ? policy::Usage(topology) : usage, all, judgement);
+    std::string compute = SharedPoolText(topology, demand, judgement);
+    if (compute.empty()) {
+      compute = ComputeObstacle(topology, never ? policy::Usage(topology) : usage, all, judgement);
+    }
     if (!compute.empty()) {
       return fmt::format("no{}: {}{} ({})", never ? ", never here" : "", compute, who,
                          policy::RefusalReasonName(judgement.kubelet_reason));
@@ -292,6 +313,11 @@ std::string AnswerOf(const NodeState& state, const policy::Demand& demand,
       if (judgement.admission.intractable) {
         return "not known: with so many NUMA nodes the kubelet itself would search for minutes or "
                "hours before it admits or refuses this Pod";
+      }
+      if (policy::GetsDevicesOnlyWhenItStarts(*state.topology, demand)) {
+        return "not known: with the feature gate PodLevelResourceManagers, in pod scope, this "
+               "kubelet gives a Pod with resources of its own no devices before its containers "
+               "start; without spec.resources of the Pod, or in container scope, it could be said";
       }
       [[fallthrough]];
     default: {

@@ -8,10 +8,12 @@
 #   hack/oracle.sh --record 2500 --kubernetes 1.37 > FILE
 #   hack/oracle.sh --kubernetes 1.35 --fixture NOTE [--name NAME] < case.jsonl   keeps a case and the real answer as a fixture
 #   hack/oracle.sh --known-answers                tests of the oracle itself, with 1.36 or --kubernetes MINOR
-#   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (300,000 or N) and 1.35 (a sixth) live, fixtures, recordings, mutations
+#   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (300,000 or N) and 1.35 (a sixth) live, 20,000 pod-level of
+#                                                 1.36 (a fifteenth of N), fixtures, recordings, mutations
 #
-# --managers devices|all: cases about devices alone, or about all managers (default), a third of them about devices
-# alone; fixtures about more than devices are checked with all.
+# --managers devices|all|pod-level: cases about devices alone; about all managers (default), a third of them about devices
+# alone; with the gate PodLevelResourceManagers on and Pods that have resources of their own (from 1.36). Fixtures about
+# more than devices are checked with all.
 # A disagreement is shrunk, printed, stored under test/oracle/fixtures/, and the exit code is 1.
 # NUMAFIT: the numafit to judge (default: build/release/numafit, built when it is not up to date).
 # NUMAFIT_MUTANT: a build with mutations, for --ci (default: build/dev/numafit).
@@ -59,12 +61,14 @@ compare() { # MINOR CASES SEED [FLAGS...]
 # Every rule that a build with mutations can make wrong must be noticed within 1,000 random cases or,
 # where it takes a rare one, by the fixtures.
 mutations() {
-  local mutant=${NUMAFIT_MUTANT:-$ROOT/build/dev/numafit} judge name missed=0
+  local mutant=${NUMAFIT_MUTANT:-$ROOT/build/dev/numafit} judge name kind missed=0
   [ -n "${NUMAFIT_MUTANT:-}" ] || build dev numafit >&2
   judge=$(oracle 1.36)
   for name in $(sed -n 's/.*MutationName{Mutation::k[A-Za-z0-9]*, "\([a-z0-9-]*\)"}.*/\1/p' policy/mutation.cc); do
     printf 'mutation %s: ' "$name"
-    NUMAFIT_MUTATION=$name "$judge" compare --mirror "$mutant admit" --managers "$managers" --cases 1000 --seed "$1" \
+    kind=$managers
+    case $name in whole-pod-*) kind=pod-level ;; esac
+    NUMAFIT_MUTATION=$name "$judge" compare --mirror "$mutant admit" --managers "$kind" --cases 1000 --seed "$1" \
       --jobs "$jobs" --most 1 --expect-disagreement ||
       { printf 'fixtures: '
         NUMAFIT_MUTATION=$name "$judge" fixtures --mirror "$mutant admit" --managers "$managers" \
@@ -88,6 +92,7 @@ ci() {
   done
   mutations "$seed" || status=1
   compare 1.36 "${cases:-300000}" "$seed" || status=1
+  managers=pod-level compare 1.36 "$((${cases:-300000} / 15))" "$((seed + 2))" || status=1
   compare 1.35 "$((${cases:-300000} / 6))" "$((seed + 1))" || status=1
   return $status
 }

@@ -50,12 +50,12 @@ enum class Mutation {
   kPodLevelIgnored,      // pod-level-ignored: Pods with resources of their own get CPUs and memory
   kQosIgnored,           // qos-ignored: Burstable Pods get CPUs and memory
   // After a restart of the kubelet:
-  kPodLevelAllOwn,  // pod-level-all-own: with the gate every container may have CPUs of its own
-  kPodLevelSumsContainers,  // pod-level-sums-containers: … the Pod is what its containers request
-  kPodLevelEmptyPool,       // pod-level-empty-pool: … and may leave nothing to share
-  kPodLevelSidecarLeaves,   // pod-level-sidecar-leaves: … a sidecar's CPUs are given again
-  kPodLevelReleasesContainers,  // pod-level-releases-containers: … memory goes by container
-  kPodLevelKeepsOnRestart,      // pod-level-keeps-on-restart: … and what it has stays
+  kPodLevelAllOwn,  // whole-pod-all-own: with the gate every container may have CPUs of its own
+  kPodLevelSumsContainers,  // whole-pod-sums-containers: … the Pod is what its containers request
+  kPodLevelEmptyPool,       // whole-pod-empty-pool: … and may leave nothing to share
+  kPodLevelSidecarLeaves,   // whole-pod-sidecar-leaves: … a sidecar's CPUs are given again
+  kPodLevelReleasesContainers,  // whole-pod-releases-containers: … memory goes by container
+  kPodLevelKeepsOnRestart,      // whole-pod-keeps-on-restart: … and what it has stays
   kRestartCpuHintsAnew,  // restart-cpu-hints-anew: a container with CPUs is asked as if it had none
   kRestartMemoryHintsAnew,  // restart-memory-hints-anew: the same of memory
   kRestartMemoryAnew,       // restart-memory-anew: memory is allocated again

@@ -349,15 +349,18 @@ TEST(JudgeCompute, WhatTheKubeletWouldSearchForForEverIsNotJudged) {
   EXPECT_TRUE(Node(machine).Ask(PodOf().App({{kGpu, 1}})).fits()) << "has no say in memory";
 }
 
-TEST(JudgeCompute, PodLevelManagersAreNotGuessedAt) {
-  const PodOf pod = PodOf().App({{kGpu, 1}}).With(1000, 1).PodLevelResources();
-  const auto reason = [&](int minor, std::map<std::string, bool> gates) {
-    Machine machine = Compute(kSingle).Version(minor);
+TEST(JudgeCompute, DevicesThatComeOnlyWhenContainersStartAreNotGuessedAt) {
+  const PodOf pod = PodOf().App({{kGpu, 1}}).Own(1000, 1).Whole(1000, 1);
+  const auto reason = [&](int minor, std::map<std::string, bool> gates,
+                          TopologyScope scope = TopologyScope::kPod) {
+    Machine machine = Compute(kSingle).Version(minor).Scope(scope);
     machine.spec().kubelet.feature_gates = std::move(gates);
     return Node(machine).Ask(pod).reason;
   };
   EXPECT_EQ(reason(37, {}), Reason::kFits);
   EXPECT_EQ(reason(37, {{"PodLevelResourceManagers", true}}), Reason::kUnsupported);
+  EXPECT_EQ(reason(37, {{"PodLevelResourceManagers", true}}, TopologyScope::kContainer),
+            Reason::kFits);
   EXPECT_EQ(reason(36, {{"AllAlpha", true}}), Reason::kUnsupported);
   EXPECT_EQ(reason(37, {{"AllAlpha", true}}), Reason::kFits) << "beta by then";
   EXPECT_EQ(reason(37, {{"AllBeta", true}, {"PodLevelResourceManagers", false}}), Reason::kFits);

@@ -33,6 +33,16 @@ TEST(Demand, TheFingerprintForgetsContainerNamesAndNothingElse) {
   EXPECT_NE(other.Fingerprint(), base.Fingerprint());
 }
 
+TEST(Demand, TheFingerprintHasWhatThePodAsksForAsAWhole) {
+  const Demand base = PodOf().App({}).With(1000, 1).Whole(2000, 2);
+  Demand other = base;
+  other.pod_requests["cpu"] = 3000;
+  EXPECT_NE(other.Fingerprint(), base.Fingerprint());
+  other = base;
+  other.containers[0].requests_equal_limits = true;
+  EXPECT_NE(other.Fingerprint(), base.Fingerprint());
+}
+
 TEST(Demand, KnowsThatItAsksForNoDevice) {
   EXPECT_TRUE(static_cast<const Demand&>(PodOf().App({})).AsksForNoDevice());
   EXPECT_FALSE(static_cast<const Demand&>(PodOf().App({}).App({{kGpu, 0}})).AsksForNoDevice());

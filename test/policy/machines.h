@@ -146,6 +146,19 @@ class PodOf {
     demand_.pod_level_resources = true;
     return *this;
   }
+  // … so many thousandths of a CPU and GiB, and the Pod is Guaranteed.
+  PodOf& Whole(std::int64_t cpu_milli, std::int64_t memory_gib) {
+    demand_.qos = QosClass::kGuaranteed;
+    demand_.pod_level_resources = true;
+    demand_.pod_requests["cpu"] = cpu_milli;
+    demand_.pod_requests["memory"] = memory_gib * kGiB * 1000;
+    return *this;
+  }
+  // The container added last is Guaranteed by itself.
+  PodOf& Own(std::int64_t cpu_milli, std::int64_t memory_gib) {
+    demand_.containers.back().requests_equal_limits = true;
+    return With(cpu_milli, memory_gib);
+  }
   PodOf& Needs(AlignmentNeed need) {
     demand_.alignment = need;
     return *this;

@@ -350,6 +350,14 @@ TEST(CaseErrors, GatesThatTheMirrorGoesBy) {
   replayed["steps"] = Json::array({Guaranteed("p", "1")});
   EXPECT_TRUE(Ask(replayed).contains("steps"));
   replayed["steps"][0]["admit"]["resources"] = {{"limits", {{"cpu", "2"}, {"memory", "1Gi"}}}};
+  EXPECT_TRUE(Ask(replayed).contains("steps"));
+  replayed["topologyPolicy"] = "restricted";
+  replayed["scope"] = "pod";
+  replayed["devices"] = Json::parse(R"({"gpu": [{"id": "g0"}]})");
+  EXPECT_TRUE(Ask(replayed).contains("steps")) << "it asks for no device";
+  replayed["steps"][0]["admit"]["containers"][0]["resources"]["limits"]["gpu"] = "0";
+  EXPECT_TRUE(Ask(replayed).contains("steps"));
+  replayed["steps"][0]["admit"]["containers"][0]["resources"]["limits"]["gpu"] = "1";
   EXPECT_THAT(ErrorOf(replayed), HasSubstr("steps[0].admit.resources: with the gate"));
   replayed["featureGates"] = {{"AllAlpha", true}};
   EXPECT_THAT(ErrorOf(replayed), HasSubstr("PodLevelResourceManagers"));
@@ -467,8 +475,30 @@ TEST(AnswerCase, ASearchThatNeverEndsIsUnsupported) {
   EXPECT_EQ(steps[1]["settling"], true);
 }
 
+TEST(AnswerCase, APodAsAWholeGoesOnFromWhatWasObserved) {
+  Json replayed = StaticCpus("v1.37.2");
+  replayed["featureGates"] = {{"PodLevelResourceManagers", true}};
+  replayed["topologyPolicy"] = "restricted";
+  replayed["scope"] = "pod";
+  replayed["steps"] =
+      Json::array({Guaranteed("p", "1"), Json{{"remove", "p"}}, Guaranteed("q", "1")});
+  replayed["steps"][0]["admit"]["resources"] = {{"limits", {{"cpu", "2"}, {"memory", "1Gi"}}}};
+  const Json own = Ask(replayed)["steps"];
+  ASSERT_TRUE(own[0].contains("podCpus")) << own;
+  const std::string all = own[2]["defaultCpus"];
+  // Not what the kubelet would do; but it was seen to.
+  Json seen = own[0];
+  seen["podCpus"] = "2-3";
+  seen["defaultCpus"] = "0-1";
+  seen["containers"][0]["cpus"] = "2";
+  replayed["steps"][0]["observed"] = seen;
+  EXPECT_EQ(Ask(replayed)["steps"][2]["defaultCpus"], all) << "all of it came back";
+}
+
 TEST(AnswerCase, APodThatIsNotMirroredIsUnsupported) {
   Json replayed = Base();
+  replayed["topologyPolicy"] = "restricted";
+  replayed["scope"] = "pod";
   replayed["featureGates"] = {{"PodLevelResourceManagers", true}};
   replayed["kubeletVersion"] = "v1.36.3";
   replayed["steps"] = Json::array({AdmitStep("p", {{"gpu", "1"}})});
