@@ -431,6 +431,26 @@ TEST_F(ExplainComputeTest, VersionsThatAreNotKnownAreSaidToBeSo) {
   EXPECT_TRUE(Answer(spec, *test::Want(1, 1)).notes.empty());
 }
 
+TEST_F(ExplainComputeTest, PodsWithResourcesOfTheirOwn) {
+  auto spec = ComputeSpec(policy::TopologyPolicy::kSingleNumaNode);
+  spec.kubelet.scope = policy::TopologyScope::kPod;
+  spec.kubelet.feature_gates = {{"PodLevelResourceManagers", true}};
+  policy::Demand pod = WithCompute(*test::Want(0, 0), 4, 4);
+  pod.containers[0].devices.clear();
+  pod.containers[0].requests_equal_limits = true;
+  pod.containers.emplace_back().name = "shares";
+  pod.pod_level_resources = true;
+  pod.pod_requests = {{"cpu", 4000}, {"memory", 8 * kGi * 1000}};
+  EXPECT_THAT(Answer(spec, pod).answer,
+              AllOf(HasSubstr("leave nothing to those that share"), HasSubstr("all CPUs")));
+  pod.pod_requests["cpu"] = 6000;
+  EXPECT_EQ(Answer(spec, pod).reason, Reason::kFits);
+  EXPECT_THAT(Answer(spec, pod, {pod, pod}).answer, HasSubstr("6 CPUs are wanted"));
+  pod.containers[0].devices = test::Want(1, 0)->containers[0].devices;
+  EXPECT_EQ(Answer(spec, pod).reason, Reason::kUnsupported);
+  EXPECT_THAT(Answer(spec, pod).answer, HasSubstr("no devices before its containers start"));
+}
+
 TEST_F(ExplainComputeTest, WhatNobodyCanWaitForIsSaidToBeSo) {
   auto spec = ComputeSpec(policy::TopologyPolicy::kSingleNumaNode);
   for (int numa = 2; numa < 20; ++numa) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "cache/books.h"
 #include "policy/admit.h"
 #include "test/cache/machines.h"
 #include "test/cache/reports.h"
@@ -101,6 +102,39 @@ TEST(ReportReader, SaysWhatPodsHold) {
   }
   EXPECT_EQ(listed.raw(), usage.raw());
   EXPECT_EQ(read->books, usage.compute());
+}
+
+// As the admission foretells it: the ledger finds the Pod again by what it holds.
+TEST(ReportReader, APodThatWasAllocatedAsAWholeHoldsWhatThePodHas) {
+  v1alpha1::NodeReportStatus report = ReportWithManagers();
+  v1alpha1::Pod* pod = report.add_pods();
+  pod->set_namespace_("default");
+  pod->set_name("p");
+  const auto add = [](auto* list, const std::string& bytes) {
+    v1alpha1::HeldMemory* memory = list->Add();
+    memory->set_type("memory");
+    memory->set_bytes(bytes);
+    memory->add_numa_nodes(0);
+  };
+  for (const char* cpus : {"2", "3"}) {
+    v1alpha1::Container* container = pod->add_containers();
+    container->set_cpus(cpus);
+    add(container->mutable_memory(), "1024");
+  }
+  pod->set_cpus("2-4");
+  add(pod->mutable_memory(), "4096");
+  ReportReader reader;
+  const auto read = reader.Read(report);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const policy::Holding& held = read->pods[0].held;
+  EXPECT_EQ(policy::FormatCpuSet(held.cpus), "2-4");
+  ASSERT_EQ(held.memory.size(), 1U);
+  EXPECT_EQ(held.memory[0].blocks[0].size, 4096U);
+  policy::Holding foretold;
+  foretold.cpus = foretold.container_cpus = held.cpus;
+  foretold.memory.resize(2);
+  foretold.pod_memory = held.memory[0].blocks;
+  EXPECT_EQ(AsOneContainer(foretold), held);
 }
 
 TEST(ReportReader, WithoutStateFilesTheBooksFollowFromThePods) {
