@@ -28,6 +28,7 @@ constexpr char kRdmaDevices[] = "rdma-devices";
 constexpr char kEndpointMap[] = "endpoint-map";
 constexpr char kSharedPools[] = "shared-pools";
 constexpr char kPodLogs[] = "pod-logs";
+constexpr char kNode[] = "node";
 
 constexpr char kCheckpointFile[] = "/device-plugins/kubelet_internal_checkpoint";
 constexpr char kSocketFile[] = "/pod-resources/kubelet.sock";
@@ -35,7 +36,7 @@ constexpr char kSocketFile[] = "/pod-resources/kubelet.sock";
 // The kubelet answers a local call in milliseconds, unless it is starting.
 constexpr std::chrono::milliseconds kCallTimeout{2'000};
 
-constexpr int kVersionAsks = 10;
+constexpr int kNodeAsks = 10;
 
 // A kubelet that has started knows its Pods after a second or two. Pods that have ended stay in its
 // checkpoint, so it is not waited for longer than this.
@@ -57,8 +58,7 @@ absl::Status ReadStateFile(const HostFiles& folder, const std::string& path, con
 
 }  // namespace
 
-Collector::Collector(const AgentConfig& config, std::function<absl::Time()> now,
-                     AskVersion ask_version)
+Collector::Collector(const AgentConfig& config, std::function<absl::Time()> now, AskNode ask_node)
     : config_(config),
       paths_(PathsOf(config)),
       now_(std::move(now)),
@@ -68,7 +68,7 @@ Collector::Collector(const AgentConfig& config, std::function<absl::Time()> now,
       kubelet_(paths_.kubelet),
       classes_(config.resource_classes),
       client_(kubelet_.Path(kSocketFile), kCallTimeout),
-      ask_version_(std::move(ask_version)) {}
+      ask_node_(std::move(ask_node)) {}
 
 Collector::~Collector() = default;
 
@@ -166,17 +166,36 @@ void Collector::ReadConfiguration() {
   sources_[kConfiguration].set_error(std::string(asked.message()));
 }
 
-void Collector::ReadVersion() {
-  if (!ask_version_) return;
+void Collector::ReadNode() {
+  if (!ask_node_) return;
   const std::optional<std::int64_t> made = kubelet_.ModifiedAt(kSocketFile);
-  if (made != socket_made_) version_asks_left_ = kVersionAsks;
+  if (made != socket_made_) node_asks_left_ = kNodeAsks;
   socket_made_ = made;
-  if (!version_.empty() && version_asks_left_ == 0) return;
-  absl::StatusOr<std::string> version = ask_version_();
-  version_error_ = version.ok() ? "" : std::string(version.status().message());
-  if (!version.ok() || version->empty()) return;
-  version_ = *std::move(version);
-  if (version_asks_left_ > 0) --version_asks_left_;
+  if (!version_.empty() && node_asks_left_ == 0 && !has_unseen_) return;
+  absl::StatusOr<NodeFacts> node = ask_node_();
+  node_error_ = node.ok() ? "" : std::string(node.status().message());
+  Note(kNode, node.status());
+  if (!node.ok() || node->kubelet_version.empty()) return;
+  version_ = std::move(node->kubelet_version);
+  capacity_ = std::move(node->capacity);
+  if (node_asks_left_ > 0) --node_asks_left_;
+}
+
+// A kubelet lists healthy devices and counts broken ones, too: one that was broken before any agent
+// ran was never seen, and nobody can say where it is.
+std::string Collector::UnseenDevices(const v1alpha1::NodeReportStatus& report) const {
+  std::string text;
+  for (const v1alpha1::Resource& resource : report.resources()) {
+    const auto counted = capacity_.find(resource.name());
+    if (counted == capacity_.end()) continue;
+    std::int64_t seen = 0;
+    for (const v1alpha1::DeviceGroup& group : resource.groups()) seen += group.count();
+    if (counted->second <= seen) continue;
+    if (!text.empty()) text += "; ";
+    text += fmt::format("{}: the kubelet counts {} devices, and {} were ever seen", resource.name(),
+                        counted->second, seen);
+  }
+  return text;
 }
 
 void Collector::ReadStateFiles() {
@@ -252,19 +271,26 @@ v1alpha1::NodeReportStatus Collector::Report() {
   for (const auto& [name, source] : sources_) {
     seen_.sources.push_back(source);
     // Nobody can judge a kubelet of an unknown version.
-    if (name != kConfiguration || !version_.empty() || version_error_.empty()) continue;
-    seen_.sources.back().set_error("the kubelet's version, from its Node: " + version_error_);
+    if (name != kConfiguration || !version_.empty() || node_error_.empty()) continue;
+    seen_.sources.back().set_error("the kubelet's version, from its Node: " + node_error_);
   }
   v1alpha1::NodeReportStatus report = Assemble(seen_, classes_, rules_);
   if (!version_.empty()) report.mutable_kubelet()->set_version(version_);
   if (kubelet_away_) report.mutable_kubelet()->set_away(true);
+  // While it is away, or its plugins are not back, its list says nothing about what is broken.
+  const std::string unseen = kubelet_away_ || !list_ok_ ? "" : UnseenDevices(report);
+  has_unseen_ = !unseen.empty();
+  if (!has_unseen_) return report;
+  for (v1alpha1::Source& source : *report.mutable_sources()) {
+    if (source.name() == kNode && source.error().empty()) source.set_error(unseen);
+  }
   return report;
 }
 
 v1alpha1::NodeReportStatus Collector::Collect() {
   ReadHost();
   ReadConfiguration();
-  ReadVersion();
+  ReadNode();
   return CollectPods();
 }
 

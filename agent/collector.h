@@ -27,15 +27,19 @@ namespace numafit::agent {
 // whole, and the next change is read at once.
 class Collector {
  public:
-  // Asks for the version of the kubelet, "v1.36.3": no file and no call of the kubelet tells it,
-  // the Node object does.
-  using AskVersion = std::function<absl::StatusOr<std::string>()>;
+  // What only the Node object tells, no file and no call of the kubelet.
+  struct NodeFacts {
+    std::string kubelet_version;  // "v1.36.3"
+    // Devices by resource, those that are broken included: capacity. Other resources do no harm.
+    std::map<std::string, std::int64_t, std::less<>> capacity = {};
+  };
+  using AskNode = std::function<absl::StatusOr<NodeFacts>()>;
 
-  // `now` is the wall clock, for the times in the report only. Without
-  // `ask_version` the version is not known. It is asked at a Collect until it answers, and at the
-  // next ten after the kubelet came (back): a new one tells the API server a little later.
-  Collector(const AgentConfig& config, std::function<absl::Time()> now,
-            AskVersion ask_version = nullptr);
+  // `now` is the wall clock, for the times in the report only. Without `ask_node` the version is
+  // not known. It is asked at a Collect until it answers, at the next ten after the kubelet came
+  // (back): a new one tells the API server a little later; and as long as the Node counts devices
+  // that were never seen.
+  Collector(const AgentConfig& config, std::function<absl::Time()> now, AskNode ask_node = nullptr);
   ~Collector();
 
   // Everything. Files come before the list, so that a Pod that is admitted in between is listed
@@ -66,7 +70,9 @@ class Collector {
   void ReadHost();
   void ReadSharedPools();
   void ReadConfiguration();
-  void ReadVersion();
+  void ReadNode();
+  // What the Node counts and nobody has seen, for people; empty: nothing.
+  [[nodiscard]] std::string UnseenDevices(const v1alpha1::NodeReportStatus& report) const;
   absl::StatusOr<v1alpha1::Kubelet> ConfigurationFromFiles() const;
   void ReadStateFiles();
   void ReadPodNames();
@@ -91,11 +97,13 @@ class Collector {
   bool list_ok_ = false;
   bool kubelet_away_ = false;
   bool kubelet_starting_ = false;
-  const AskVersion ask_version_;
+  const AskNode ask_node_;
   std::string version_;
-  std::string version_error_;                // of the last time it was asked for
-  std::optional<std::int64_t> socket_made_;  // that of the kubelet whose version is asked for
-  int version_asks_left_ = 0;
+  std::map<std::string, std::int64_t, std::less<>> capacity_;
+  bool has_unseen_ = false;
+  std::string node_error_;                   // of the last time it was asked for
+  std::optional<std::int64_t> socket_made_;  // that of the kubelet whose Node is asked for
+  int node_asks_left_ = 0;
   std::map<std::string, v1alpha1::Source> sources_;
 };
 

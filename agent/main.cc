@@ -72,7 +72,7 @@ void SayResult(const absl::Status& status) {
 
 // Until SIGTERM or SIGINT.
 int Follow(const AgentConfig& config, numafit::agent::ReportSink& sink,
-           const Collector::AskVersion& ask_version) {
+           const Collector::AskNode& ask_node) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -82,7 +82,7 @@ int Follow(const AgentConfig& config, numafit::agent::ReportSink& sink,
   const int stop_fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (stop_fd < 0) return Fail("no signalfd");
   Collector collector(
-      config, [] { return absl::Now(); }, ask_version);
+      config, [] { return absl::Now(); }, ask_node);
   numafit::agent::Publisher publisher(
       sink, NodeName(config), [] { return absl::Now(); }, SayResult,
       static_cast<std::uint32_t>(::getpid()));
@@ -114,10 +114,14 @@ int PublishToApiServer(const AgentConfig& config) {
   if (!client.ok()) return Fail(std::string(client.status().message()));
   numafit::agent::ApiServerSink sink(**client);
   const std::string name = NodeName(config);
-  return Follow(config, sink, [&client, &name]() -> absl::StatusOr<std::string> {
-    const absl::StatusOr<numafit::api::Node> node = (*client)->GetNode(name);
+  return Follow(config, sink, [&sink, &name]() -> absl::StatusOr<Collector::NodeFacts> {
+    const absl::StatusOr<numafit::api::Node> node = sink.LookAtNode(name);
     if (!node.ok()) return node.status();
-    return node->kubelet_version;
+    Collector::NodeFacts facts{.kubelet_version = node->kubelet_version};
+    for (const auto& [resource, quantity] : node->capacity) {
+      facts.capacity[resource] = quantity.value();
+    }
+    return facts;
   });
 }
 

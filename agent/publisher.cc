@@ -1,5 +1,6 @@
 #include "agent/publisher.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -10,6 +11,10 @@ namespace {
 
 constexpr kube::Backoff::Millis kFirstWait{500};
 constexpr kube::Backoff::Millis kLongestWait{15'000};
+// Between looks whether the report is still there: doubled from the first to the longest. Each
+// costs the API server two reads, so 15,000 idle agents are 100 reads a second.
+constexpr std::chrono::milliseconds kFirstLook{10'000};
+constexpr std::chrono::milliseconds kLongestLook{300'000};
 
 }  // namespace
 
@@ -19,7 +24,8 @@ Publisher::Publisher(ReportSink& sink, std::string node, std::function<absl::Tim
       node_(std::move(node)),
       now_(std::move(now)),
       on_result_(std::move(on_result)),
-      backoff_(kFirstWait, kLongestWait, seed) {}
+      backoff_(kFirstWait, kLongestWait, seed),
+      look_pause_(kFirstLook) {}
 
 void Publisher::Offer(v1alpha1::NodeReportStatus report) {
   std::string fingerprint = Fingerprint(report);
@@ -57,11 +63,32 @@ absl::Status Publisher::Attempt() {
   return status;
 }
 
+void Publisher::LookSoon(SteadyTime at) {
+  look_pause_ = kFirstLook;
+  look_at_ = at + look_pause_;
+}
+
+void Publisher::Look(SteadyTime at) {
+  look_pause_ = std::min(2 * look_pause_, kLongestLook);
+  look_at_ = at + look_pause_;
+  const absl::StatusOr<bool> stands = sink_.Stands(node_, last_->generation());
+  // An API server that cannot be asked is no reason to write.
+  if (!stands.ok() || *stands) return;
+  published_.clear();
+  waiting_ = last_;
+  waiting_fingerprint_ = Fingerprint(*waiting_);
+  // Generations go on: whoever has missed the deletion knows the last one. Where somebody else has
+  // written, Publish says so.
+}
+
 void Publisher::Publish(SteadyTime at) {
+  if (!waiting_.has_value() && last_.has_value() && at >= look_at_) Look(at);
   if (!waiting_.has_value() || at < not_before_) return;
   const absl::Status status = Attempt();
   if (status.ok()) {
     published_ = std::move(waiting_fingerprint_);
+    if (!last_.has_value()) LookSoon(at);
+    last_ = std::move(waiting_);
     waiting_.reset();
     backoff_.Reset();
     not_before_ = SteadyTime{};
@@ -74,6 +101,11 @@ void Publisher::Publish(SteadyTime at) {
 std::optional<SteadyTime> Publisher::NextAttempt() const {
   if (!waiting_.has_value()) return std::nullopt;
   return not_before_;
+}
+
+std::optional<SteadyTime> Publisher::NextLook() const {
+  if (waiting_.has_value() || !last_.has_value()) return std::nullopt;
+  return look_at_;
 }
 
 }  // namespace numafit::agent

@@ -33,13 +33,19 @@ class Publisher {
   void Offer(v1alpha1::NodeReportStatus report);
 
   // Publishes what is due at `at`; no-op when there is nothing, or when a failure is too fresh.
+  // Now and then it looks whether the last report is still there, and publishes it again if not.
   void Publish(SteadyTime at);
 
-  // When Publish should be called again; nothing when there is nothing to publish.
+  // When Publish has something to publish; nothing when there is nothing.
   [[nodiscard]] std::optional<SteadyTime> NextAttempt() const;
+  // When Publish should be called to look whether the last report is still there.
+  [[nodiscard]] std::optional<SteadyTime> NextLook() const;
+  // The Node may be another one soon (its kubelet has started): the next looks come sooner.
+  void LookSoon(SteadyTime at);
 
  private:
   absl::Status Attempt();
+  void Look(SteadyTime at);
 
   ReportSink& sink_;
   const std::string node_;
@@ -52,6 +58,10 @@ class Publisher {
   std::optional<v1alpha1::NodeReportStatus> waiting_;
   std::string waiting_fingerprint_;
   SteadyTime not_before_{};
+  // What was published last, to be published again when it is gone.
+  std::optional<v1alpha1::NodeReportStatus> last_;
+  SteadyTime look_at_{};
+  std::chrono::milliseconds look_pause_;
 };
 
 }  // namespace numafit::agent

@@ -23,6 +23,8 @@ int WaitMillis(const Pacer& pacer, const Publisher& publisher, Clock::time_point
   Clock::time_point next = pacer.Next();
   const std::optional<SteadyTime> attempt = publisher.NextAttempt();
   if (attempt.has_value()) next = std::min(next, *attempt);
+  const std::optional<SteadyTime> look = publisher.NextLook();
+  if (look.has_value()) next = std::min(next, *look);
   if (next <= now) return 0;
   // Rounded up, so that it is due when poll returns.
   return static_cast<int>(
@@ -30,10 +32,11 @@ int WaitMillis(const Pacer& pacer, const Publisher& publisher, Clock::time_point
          1;
 }
 
-void TakeEvents(FolderWatch& watch, Pacer& pacer) {
+void TakeEvents(FolderWatch& watch, Pacer& pacer, Publisher& publisher) {
   for (const std::string& path : watch.Take()) {
     if (path.empty() || path.ends_with("/pod-resources/kubelet.sock")) {
       pacer.OnKubelet(Clock::now());
+      publisher.LookSoon(Clock::now());
     } else {
       pacer.OnChange(Clock::now());
     }
@@ -71,7 +74,7 @@ void RunReports(const AgentConfig& config, Collector& collector, Publisher& publ
         {{stop_fd, POLLIN, 0}, {watch.fd(), POLLIN, 0}, {collector.kubelet_ended_fd(), POLLIN, 0}}};
     ::poll(fds.data(), fds.size(), WaitMillis(pacer, publisher, Clock::now()));
     if (fds[0].revents != 0) return;
-    TakeEvents(watch, pacer);
+    TakeEvents(watch, pacer, publisher);
     if (fds[2].revents != 0) {
       collector.TakeKubeletEnd();
       pacer.OnKubeletEnd();

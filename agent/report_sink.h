@@ -23,6 +23,12 @@ class ReportSink {
   // is none, or it was taken already.
   virtual std::shared_ptr<const v1alpha1::NodeReportStatus> TakeLast() { return nullptr; }
 
+  // Whether the report of this generation is still there. Asked from time to time, since nobody
+  // tells the agent that it was deleted.
+  virtual absl::StatusOr<bool> Stands(const std::string& /*node*/, std::int32_t /*generation*/) {
+    return true;
+  }
+
   // Makes `report` the node's only report, whether or not there was one. On an error it is called
   // again after a while, with the report that is current then. Aborted: a report of a generation
   // that is not older is there; LastGeneration is asked again first.

@@ -164,6 +164,7 @@ int FleetImpl::AddNode(const std::string& name) {
   index_.emplace(names_.back(), index);
   states_.push_back(nodes_.back().state);
   ids_.push_back(nodes_.back().state->id);
+  changes_.push_back(1);
   size_.store(nodes_.size(), std::memory_order_release);
   return index;
 }

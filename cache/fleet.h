@@ -231,18 +231,24 @@ class Fleet {
   [[nodiscard]] virtual std::string_view NodeName(const ReadGuard&, int index) const = 0;
   // Never null for a valid index.
   [[nodiscard]] virtual const NodeState* State(const ReadGuard&, int index) const = 0;
-  // State ids by node index: a contiguous array for the hot path.
+  // State ids by node index: a contiguous array for the hot path. A node that is as it was once has
+  // the id again that it had then.
   [[nodiscard]] virtual const std::uint64_t* StateIds(const ReadGuard&) const = 0;
-  // Copies, for explanations, in the order of the file, else by name; takes its own lock.
+  // By node index: how often its state has changed, from 1. Who looks from time to time sees that
+  // it has, also where it is as it was again.
+  [[nodiscard]] virtual const std::uint64_t* Changes(const ReadGuard&) const = 0;
+  // Copies, for explanations, in the order of the file, else by name; takes its own lock. Without
+  // nodes of which nothing is known any more.
   [[nodiscard]] virtual std::vector<NodeView> Snapshot() const = 0;
 
   struct Stats {
-    std::size_t nodes = 0;
-    std::size_t file_nodes = 0;      // of a fleet file
-    std::size_t reported_nodes = 0;  // by a NodeReport
-    std::size_t counted_nodes = 0;   // by a NodeResourceTopology alone
-    std::size_t unreported_nodes = 0;
+    std::size_t nodes = 0;             // with an inventory
+    std::size_t file_nodes = 0;        // of a fleet file
+    std::size_t reported_nodes = 0;    // by a NodeReport
+    std::size_t counted_nodes = 0;     // by a NodeResourceTopology alone
+    std::size_t unreported_nodes = 0;  // with Pods and without an inventory
     std::size_t stale_nodes = 0;
+    std::size_t away_nodes = 0;  // their kubelet does not answer
     std::size_t cooling_nodes = 0;
     // Running containers whose accelerators and endpoints lie on different NUMA nodes, as reported.
     std::int64_t misaligned_containers = 0;

@@ -97,6 +97,10 @@ class FleetImpl final : public Fleet {
       NUMAFIT_TSA(no_thread_safety_analysis) {
     return ids_.data();
   }
+  const std::uint64_t* Changes(const ReadGuard&) const override
+      NUMAFIT_TSA(no_thread_safety_analysis) {
+    return changes_.data();
+  }
   std::vector<NodeView> Snapshot() const override;
   Stats stats() const override;
 
@@ -170,6 +174,7 @@ class FleetImpl final : public Fleet {
 
   std::vector<std::shared_ptr<const NodeState>> states_ NUMAFIT_GUARDED_BY(mutex_);
   std::vector<std::uint64_t> ids_ NUMAFIT_GUARDED_BY(mutex_);
+  std::vector<std::uint64_t> changes_ NUMAFIT_GUARDED_BY(mutex_);
 };
 
 }  // namespace numafit::cache

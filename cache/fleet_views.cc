@@ -103,6 +103,7 @@ void FleetImpl::Publish() {
     const auto at = static_cast<std::size_t>(node);
     states_[at] = nodes_[at].state;
     ids_[at] = nodes_[at].state->id;
+    ++changes_[at];
   }
 }
 
@@ -138,8 +139,11 @@ std::vector<NodeView> FleetImpl::Snapshot() const {
     const std::size_t end = std::min(size(), views.size() + kSnapshotChunk);
     while (views.size() < end) views.push_back(View(static_cast<int>(views.size())));
   }
-  // Reports come in any order.
   if (from_reports_) {
+    std::erase_if(views, [](const NodeView& view) {
+      return !view.state->HasInventory() && view.pods.empty() && view.report_error.empty();
+    });
+    // Reports come in any order.
     std::sort(views.begin(), views.end(),
               [](const NodeView& a, const NodeView& b) { return a.name < b.name; });
   }
@@ -158,21 +162,27 @@ Fleet::Stats FleetImpl::stats() const {
       stats.reported_nodes += node.ledger.has_report() ? 1 : 0;
       stats.counted_nodes += node.ledger.has_counts() ? 1 : 0;
     }
+    // One that has neither report nor Pods any more is gone: it keeps its number, and that is all.
+    stats.unreported_nodes =
+        static_cast<std::size_t>(std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) {
+          return !node.state->HasInventory() && !node.ledger.pods().empty();
+        }));
+    stats.nodes = static_cast<std::size_t>(std::count_if(
+        nodes_.begin(), nodes_.end(), [](const auto& node) { return node.state->HasInventory(); }));
     stats.cooling_nodes = static_cast<std::size_t>(std::count_if(
         nodes_.begin(), nodes_.end(), [](const auto& node) { return !node.cool_downs.empty(); }));
     stats.stale_nodes =
         static_cast<std::size_t>(std::count_if(nodes_.begin(), nodes_.end(), [](const auto& node) {
-          return node.stale && !node.ledger.has_counts();
+          return node.stale && node.ledger.has_report();
         }));
   }
   const api::ReaderLock lock(mutex_);
-  stats.nodes = states_.size();
   if (!from_reports_) stats.file_nodes = stats.nodes;
   absl::flat_hash_set<std::uint64_t> distinct;
   for (const std::shared_ptr<const NodeState>& state : states_) {
     distinct.insert(state->id);
     if (state->knowledge.settling) ++stats.settling_nodes;
-    if (state->barrier == policy::Reason::kNoReport) ++stats.unreported_nodes;
+    if (state->barrier == policy::Reason::kKubeletAway) ++stats.away_nodes;
   }
   stats.distinct_states = distinct.size();
   return stats;

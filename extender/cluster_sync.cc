@@ -65,7 +65,10 @@ bool ClusterSync::synced() const {
 }
 
 std::function<void(const absl::Status&)> ClusterSync::OnState(const char* what) {
+  // Until it has a list it is not up. A first list is no change of its state.
+  parts_.metrics.SetWatch(what, /*broken=*/true);
   return [this, what](const absl::Status& status) {
+    parts_.metrics.SetWatch(what, !status.ok());
     if (status.ok()) {
       parts_.log.Write(LogLevel::kInfo,
                        LogLine("api-server").Text("watch", what).Text("state", "connected"));
@@ -85,6 +88,7 @@ void ClusterSync::WatchPods(kube::Client& client) {
     for (api::Pod& pod : pods) DropWhatIsNotRead(pod);
   };
   handlers.on_list = [this](std::vector<api::Pod> pods) {
+    parts_.metrics.SetWatch("pods", /*broken=*/false);
     parts_.fleet.ReplacePods(pods);
     for (const api::Pod& pod : pods) SeePod(pod, /*deleted=*/false);
     if (parts_.workloads != nullptr) parts_.workloads->ReplacePods(pods);
@@ -144,6 +148,7 @@ void ClusterSync::WatchReports(kube::Client& client) {
     }
   };
   handlers.on_list = [this](std::vector<api::NodeReport> reports) {
+    parts_.metrics.SetWatch("reports", /*broken=*/false);
     std::set<std::string> gone = std::exchange(reported_, {});
     for (const api::NodeReport& report : reports) {
       gone.erase(report.metadata.name);

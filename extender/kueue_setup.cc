@@ -21,6 +21,11 @@ void Trim(api::Node& node) {
   node.conditions.clear();
 }
 
+// The inventory may watch the Nodes, too.
+std::string_view MetricName(std::string_view what) {
+  return what == "nodes" ? "kueue-nodes" : what;
+}
+
 }  // namespace
 
 KueueSetup::KueueSetup(Parts parts, const std::string& version, std::function<void()> changed)
@@ -39,7 +44,13 @@ KueueSetup::KueueSetup(Parts parts, const std::string& version, std::function<vo
   WatchNodes();
 }
 
-KueueSetup::~KueueSetup() = default;
+KueueSetup::~KueueSetup() {
+  std::vector<std::string> names;
+  for (const auto& [what, watch] : watches_) names.push_back(what);
+  // Their threads tell the metrics.
+  watches_.clear();
+  for (const std::string& what : names) parts_.metrics.ForgetWatch(MetricName(what));
+}
 
 std::function<void(const absl::Status&)> KueueSetup::OnState(const char* what) {
   return [this, what](const absl::Status& status) {
@@ -49,6 +60,7 @@ std::function<void(const absl::Status&)> KueueSetup::OnState(const char* what) {
                          .Text("state", status.ok() ? "connected" : "interrupted")
                          .Text("error", std::string(status.message())));
     if (!status.ok()) parts_.metrics.watch_interruptions_total->Increment();
+    parts_.metrics.SetWatch(MetricName(what), !status.ok());
     const api::MutexLock lock(mutex_);
     states_[what] = status;
   };
@@ -66,7 +78,8 @@ kube::WatchHandlers<T> KueueSetup::HandlersFor(const char* what,
       (now.*objects).erase(name);
     }
   };
-  handlers.on_list = [this, objects, take](std::vector<T> list) {
+  handlers.on_list = [this, what, objects, take](std::vector<T> list) {
+    parts_.metrics.SetWatch(MetricName(what), /*broken=*/false);
     {
       const api::MutexLock lock(mutex_);
       (now_.*objects).clear();
@@ -104,6 +117,7 @@ void KueueSetup::WatchNodes() {
     std::for_each(page.begin(), page.end(), Trim);
   };
   handlers.on_list = [this](const std::vector<api::Node>& list) {
+    parts_.metrics.SetWatch(MetricName("nodes"), /*broken=*/false);
     {
       const api::MutexLock lock(mutex_);
       now_.nodes.Replace(list);

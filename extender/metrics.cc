@@ -1,6 +1,7 @@
 #include "extender/metrics.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -41,6 +42,12 @@ constexpr const char* kRefusalReasons[] = {"TopologyAffinityError", "UnexpectedA
 prometheus::Counter* AddCounter(prometheus::Registry& registry, const char* name,
                                 const char* help) {
   return &prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add({});
+}
+
+std::int64_t SteadyMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 struct Sample {
@@ -116,6 +123,8 @@ class Metrics::ScrapeTime {
           Number(stats.unreported_nodes));
     gauge("numafit_fleet_stale_nodes", "Nodes whose agent does not keep the report current.",
           Number(stats.stale_nodes));
+    gauge("numafit_fleet_away_nodes", "Nodes whose kubelet does not answer its agent.",
+          Number(stats.away_nodes));
     gauge("numafit_fleet_cooling_nodes",
           "Nodes closed for a shape of Pods that their kubelet has just refused.",
           Number(stats.cooling_nodes));
@@ -212,8 +221,9 @@ class Metrics::ScrapeTime {
   }
 };
 
-Metrics::Metrics()
-    : registry_(std::make_unique<prometheus::Registry>()),
+Metrics::Metrics(std::function<std::int64_t()> now_ms)
+    : now_ms_(now_ms != nullptr ? std::move(now_ms) : SteadyMs),
+      registry_(std::make_unique<prometheus::Registry>()),
       scrape_time_(std::make_unique<ScrapeTime>()) {
   prometheus::Registry& registry = *registry_;
   auto& filters = prometheus::BuildCounter()
@@ -355,6 +365,39 @@ void Metrics::CountRefusal(const std::string& reason) {
   refusals_->Add({{"reason", known ? reason : (out_of ? "OutOfResource" : "Other")}}).Increment();
 }
 
+void Metrics::SetWatch(std::string_view watch, bool broken) {
+  // 0 says that it is up.
+  const std::int64_t now = std::max<std::int64_t>(1, now_ms_());
+  const api::MutexLock lock(watches_mutex_);
+  std::int64_t& since = watches_[std::string(watch)];
+  if (!broken) {
+    since = 0;
+  } else if (since == 0) {
+    since = now;
+  }
+}
+
+void Metrics::ForgetWatch(std::string_view watch) {
+  const api::MutexLock lock(watches_mutex_);
+  const auto found = watches_.find(watch);
+  if (found != watches_.end()) watches_.erase(found);
+}
+
+void Metrics::AddWatches(std::vector<prometheus::MetricFamily>* families) const {
+  const std::int64_t now = now_ms_();
+  std::vector<Sample> samples;
+  {
+    const api::MutexLock lock(watches_mutex_);
+    for (const auto& [watch, since] : watches_) {
+      const std::int64_t broken = since == 0 ? 0 : std::max<std::int64_t>(0, now - since);
+      samples.push_back({Number(broken) / 1'000, {{"watch", watch}}});
+    }
+  }
+  families->push_back(Family("numafit_watch_broken_seconds",
+                             "For how long a watch of the API server has been down; 0: it is up.",
+                             MetricType::Gauge, samples));
+}
+
 void Metrics::Watch(Sources sources) {
   scrape_time_->sources = sources;
 }
@@ -362,6 +405,7 @@ void Metrics::Watch(Sources sources) {
 std::string Metrics::Text() {
   std::vector<MetricFamily> families = registry_->Collect();
   for (MetricFamily& family : scrape_time_->Collect()) families.push_back(std::move(family));
+  AddWatches(&families);
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -5,8 +5,15 @@
 // is for; a test keeps the two lists equal.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/mutex.h"
 
 namespace prometheus {
 class Counter;
@@ -15,6 +22,7 @@ class Histogram;
 class Registry;
 template <typename T>
 class Family;
+struct MetricFamily;
 }  // namespace prometheus
 
 namespace numafit::cache {
@@ -33,7 +41,8 @@ class WorkloadService;
 
 class Metrics {
  public:
-  Metrics();
+  // `now_ms`: a monotonic clock; null: the steady clock.
+  explicit Metrics(std::function<std::int64_t()> now_ms = nullptr);
   ~Metrics();
 
   // --- filter, by result ---
@@ -62,6 +71,11 @@ class Metrics {
   prometheus::Gauge* bind_unresolved;       // of those, not settled yet
   prometheus::Counter* log_dropped_total;   // decision lines over the rate limit
   prometheus::Counter* watch_interruptions_total;
+  // A watch of the API server is down, or up again. `watch` is one of a fixed set of words; a watch
+  // that nobody has told about has no sample. Thread-safe.
+  void SetWatch(std::string_view watch, bool broken) NUMAFIT_EXCLUDES(watches_mutex_);
+  // The watch has ended.
+  void ForgetWatch(std::string_view watch) NUMAFIT_EXCLUDES(watches_mutex_);
 
   // --- preempt, by what became of each proposed node ---
   struct {
@@ -131,6 +145,13 @@ class Metrics {
 
  private:
   class ScrapeTime;
+  void AddWatches(std::vector<prometheus::MetricFamily>* families) const
+      NUMAFIT_EXCLUDES(watches_mutex_);
+
+  const std::function<std::int64_t()> now_ms_;
+  mutable api::Mutex watches_mutex_;
+  // Since when it is down; 0: it is up.
+  std::map<std::string, std::int64_t, std::less<>> watches_ NUMAFIT_GUARDED_BY(watches_mutex_);
   std::unique_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Counter>* refusals_;
   std::unique_ptr<ScrapeTime> scrape_time_;

@@ -31,6 +31,7 @@ TopologySync::~TopologySync() = default;
 void TopologySync::WatchTopologies(kube::Client& client) {
   kube::WatchHandlers<api::NodeResourceTopology> handlers;
   handlers.on_list = [this](std::vector<api::NodeResourceTopology> topologies) {
+    parts_.metrics.SetWatch("node-resource-topologies", /*broken=*/false);
     ListTopologies(std::move(topologies));
     topologies_answered_ = true;
   };
@@ -53,6 +54,7 @@ void TopologySync::WatchTopologies(kube::Client& client) {
 void TopologySync::WatchNodes(kube::Client& client) {
   kube::WatchHandlers<api::Node> handlers;
   handlers.on_list = [this](std::vector<api::Node> nodes) {
+    parts_.metrics.SetWatch("nodes", /*broken=*/false);
     for (const api::Node& node : nodes) TakeNode(node);
     nodes_answered_ = true;
   };
@@ -67,13 +69,14 @@ void TopologySync::WatchNodes(kube::Client& client) {
 }
 
 void TopologySync::TellState(const char* what, const absl::Status& status) {
+  // No definition is no interruption.
+  const bool missing = absl::IsNotFound(status);
+  parts_.metrics.SetWatch(what, !status.ok() && !missing);
   if (status.ok()) {
     parts_.log.Write(LogLevel::kInfo,
                      LogLine("api-server").Text("watch", what).Text("state", "connected"));
     return;
   }
-  // No definition is no interruption.
-  const bool missing = absl::IsNotFound(status);
   if (!missing) parts_.metrics.watch_interruptions_total->Increment();
   parts_.log.Write(LogLevel::kWarn, LogLine("api-server")
                                         .Text("watch", what)

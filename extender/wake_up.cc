@@ -137,12 +137,13 @@ void WakeUp::Observe(std::int64_t now) {
   {
     const cache::Fleet::ReadGuard guard(parts_.fleet);
     const std::size_t nodes = parts_.fleet.size();
-    // No state has the id 0: in the first round every node counts as changed.
+    // They are counted from 1: in the first round every node has changed. State ids would not do: a
+    // node that is full and empty again between two looks has the id that it had.
     seen_.resize(nodes);
     changed_.resize(nodes);
-    const std::uint64_t* const ids = parts_.fleet.StateIds(guard);
+    const std::uint64_t* const changes = parts_.fleet.Changes(guard);
     for (std::size_t i = 0; i < nodes; ++i) {
-      if (std::exchange(seen_[i], ids[i]) == ids[i]) continue;
+      if (std::exchange(seen_[i], changes[i]) == changes[i]) continue;
       changed_[i] = {next, now};
       any_changed_ = true;
     }

@@ -158,7 +158,7 @@ class WakeUp {
   std::atomic<std::uint64_t> moment_{1};
 
   // Of Step alone.
-  std::vector<std::uint64_t> seen_;  // state ids by node
+  std::vector<std::uint64_t> seen_;  // changes by node
   std::vector<Change> changed_;      // by node: its last change
   bool any_changed_ = false;
   std::int64_t look_ms_ = 0;          // look again then, changes or not

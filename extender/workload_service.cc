@@ -142,6 +142,7 @@ void WorkloadService::LookForKueue() {
   }
   if (!version_.empty() || now < look_ms_) return;
   watch_.reset();
+  parts_.metrics.ForgetWatch("workloads");
   std::shared_ptr<KueueSetup> old;
   {
     const api::MutexLock lock(mutex_);
@@ -181,6 +182,7 @@ void WorkloadService::Watch(const std::string& version) {
   }
   kube::WatchHandlers<api::Workload> handlers;
   handlers.on_list = [this, version](std::vector<api::Workload> list) {
+    parts_.metrics.SetWatch("workloads", /*broken=*/false);
     std::vector<api::Workload> usable;
     for (api::Workload& workload : list) {
       if (workload.problem.ok()) usable.push_back(std::move(workload));
@@ -201,6 +203,7 @@ void WorkloadService::Watch(const std::string& version) {
                          .Text("state", status.ok() ? "connected" : "interrupted")
                          .Text("error", std::string(status.message())));
     if (!status.ok()) parts_.metrics.watch_interruptions_total->Increment();
+    parts_.metrics.SetWatch("workloads", !status.ok());
     const api::MutexLock lock(mutex_);
     watched_ = status;
     // Removed, or another version is served now.

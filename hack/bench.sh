@@ -7,15 +7,18 @@
 #                            and the share of binds that the gate refuses (starts a lab cluster)
 #   hack/bench.sh scale      the extender's memory with 15,000 NodeReports, the changes of reports it keeps up
 #                            with, and what filter calls notice of them
+#   hack/bench.sh agent      numafit-agent on a real kubelet: memory, processor time while nothing changes, how soon a
+#                            change is at the API server, and how soon a Pod that waits for it is bound (starts a
+#                            lab cluster)
 #   hack/bench.sh workloads  the extender's memory with 5,000 of Kueue's Workloads and 50,000 Pods, how soon one
 #                            that cannot be placed is flagged, and what filter calls notice of them
 #   hack/bench.sh settling   how often a node cannot be judged until its kubelet has shown more
 # Further options go to the program: settling --rounds N; scale --nodes, --rate, --seconds; workloads --workloads,
-# --pods, --rate, --updates, --seconds; filter --calls N --nodes 5000,15000; scheduler --nodes, --pods, …
+# --pods, --rate, --updates, --seconds; filter --calls N --nodes 5000,15000; agent --idle, --rounds, --releases; scheduler --nodes, --pods, …
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # program NAME: builds it the way people run it; says nothing on standard output.
 program() {
@@ -72,6 +75,9 @@ case "$command" in
       files+=("$ROOT/test/fleets/$file.yaml")
     done
     exec "$ROOT/build/release/settling_bench" "${files[@]}" "$@"
+    ;;
+  agent)
+    exec "$ROOT/hack/lab.sh" bench-agent "$@"
     ;;
   scheduler)
     exec "$ROOT/hack/bench-scheduler.sh" "$@"

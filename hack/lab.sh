@@ -29,7 +29,7 @@ case "$command" in
   build)
     build_programs
     ;;
-  up|demo|bench)
+  up|demo|bench|bench-agent)
     build_programs
     build_numafit
     exec "$lab" "$@"

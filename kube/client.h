@@ -112,9 +112,9 @@ class Client {
   // report.
   virtual absl::StatusOr<api::NodeReport> GetNodeReport(const std::string& name);
   // Makes `report` the stored report of the node that it is named after, created if need be; only
-  // name and status are taken from it, everything else of a stored object stays. Nothing is written
-  // when the stored status is the same already, so it may be repeated after a lost answer. When
-  // somebody else writes at the same time it looks again, a few times.
+  // name, owners and status are taken from it, everything else of a stored object stays, owners of
+  // other kinds included. Nothing is written when that is stored already, so it may be repeated
+  // after a lost answer. When somebody else writes at the same time it looks again, a few times.
   // Aborted: a report of the same boot that is not older (generation) is stored, or others kept
   // writing. The caller reads it and goes on from its generation. InvalidArgument: the API server's
   // schema refused it; the message names the field. PermissionDenied: no right, or another node's

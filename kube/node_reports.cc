@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/node_report.pb.h"
 #include "api/pod_json.h"
@@ -67,10 +69,37 @@ absl::Status MayReplace(const json& stored, const v1alpha1::NodeReportStatus& st
                   other->metadata.name, other->status->generation(), status.generation()));
 }
 
-bool IsSame(const json& stored, const v1alpha1::NodeReportStatus& status) {
+bool Has(const std::vector<api::OwnerReference>& owners, const api::OwnerReference& owner) {
+  return std::find(owners.begin(), owners.end(), owner) != owners.end();
+}
+
+bool IsSame(const json& stored, const api::NodeReport& report) {
   const absl::StatusOr<api::NodeReport> other = api::NodeReportFromJsonValue(stored);
-  return other.ok() &&
-         api::NodeReportStatusToJson(*other->status) == api::NodeReportStatusToJson(status);
+  if (!other.ok()) return false;
+  for (const api::OwnerReference& owner : report.metadata.owners) {
+    if (!Has(other->metadata.owners, owner)) return false;
+  }
+  return api::NodeReportStatusToJson(*other->status) == api::NodeReportStatusToJson(*report.status);
+}
+
+// Puts the owners of `written` into `stored`, in the place of those of the same kind: a Node that
+// was made anew has another uid. Those of other kinds are somebody else's.
+void SetOwners(const json& written, json& stored) {
+  const json& metadata = written.at("metadata");
+  const auto ours = metadata.find("ownerReferences");
+  if (ours == metadata.end() || !stored.contains("metadata")) return;
+  json owners = json::array();
+  const auto theirs = stored["metadata"].find("ownerReferences");
+  if (theirs != stored["metadata"].end() && theirs->is_array()) {
+    for (const json& owner : *theirs) {
+      const bool replaced = std::any_of(ours->begin(), ours->end(), [&owner](const json& our) {
+        return owner.is_object() && owner.value("kind", json()) == our.at("kind");
+      });
+      if (!replaced) owners.push_back(owner);
+    }
+  }
+  for (const json& owner : *ours) owners.push_back(owner);
+  stored["metadata"]["ownerReferences"] = std::move(owners);
 }
 
 // One look and one write. Aborted with `again` set: somebody else was faster.
@@ -84,10 +113,11 @@ absl::Status ApplyOnce(Transport& transport, const api::NodeReport& report, cons
     status = Write(transport, "POST", kNodeReportsPath, written);
   } else {
     json& object = **stored;
-    if (IsSame(object, *report.status)) return absl::OkStatus();
+    if (IsSame(object, report)) return absl::OkStatus();
     if (absl::Status may = MayReplace(object, *report.status); !may.ok()) return may;
     // Its resourceVersion goes back with it: the API server refuses when it is not the last one.
     object["status"] = written.at("status");
+    SetOwners(written, object);
     status = Write(transport, "PUT", PathOf(report.metadata.name), object);
     // Deleted since.
     again = absl::IsNotFound(status);
@@ -115,6 +145,7 @@ absl::Status ApplyNodeReport(Transport& transport, const api::NodeReport& report
   }
   api::NodeReport ours;
   ours.metadata.name = report.metadata.name;
+  ours.metadata.owners = report.metadata.owners;
   ours.status = report.status;
   const absl::StatusOr<json> written =
       api::ParseJson(api::NodeReportToJson(ours), api::kNodeReportKind);

@@ -24,6 +24,7 @@ using Names = std::vector<std::string>;
 
 // A clock further off than this is reported. Behind: what a report may take when the API server is
 // slow is no fault of a clock.
+constexpr char kUnseenDevices[] = "node: unseen devices";
 constexpr std::int64_t kMostAheadSeconds = 5;
 constexpr std::int64_t kMostBehindSeconds = 30;
 constexpr std::size_t kMostErrorText = 160;
@@ -171,6 +172,7 @@ class FleetChecks {
     if (source == "rdma-devices" || source == "machine")
       return "mount /sys of the host (paths.root)";
     if (source == "pod-logs") return "mount /var/log/pods of the host";
+    if (source == "node") return "give the agent get on nodes (deploy/manifests/agent-rbac.yaml)";
     return "mount the kubelet's --root-dir as a whole, as root (docs/agent.md, Sources)";
   }
 
@@ -182,12 +184,18 @@ class FleetChecks {
     std::map<std::string, Group> groups;
     for (const json& node : nodes_) {
       for (const json& each : List(node, "sourceErrors")) {
-        Group& group = groups[Text(each, "source")];
-        if (group.nodes.empty()) group.error = Text(each, "error").substr(0, kMostErrorText);
+        const std::string error = Text(each, "error");
+        const bool unseen = Text(each, "source") == "node" && error.ends_with(" were ever seen");
+        Group& group = groups[unseen ? kUnseenDevices : Text(each, "source")];
+        if (group.nodes.empty()) group.error = error.substr(0, kMostErrorText);
         group.nodes.push_back(Text(node, "name"));
       }
     }
     for (const auto& [source, group] : groups) {
+      if (source == kUnseenDevices) {
+        TellUnseenDevices(group.error, group.nodes);
+        continue;
+      }
       const bool is_configuration = source == "configuration";
       findings_.Warn(
           is_configuration ? "configz-refused" : "source-error",
@@ -201,6 +209,20 @@ class FleetChecks {
     }
     if (groups.count("configuration") == 0) CheckUnconfirmed();
     if (groups.empty()) findings_.Ok("source-error", "agents can read all their sources");
+  }
+
+  // Not that something cannot be read: the Node counts more than the agent has seen.
+  void TellUnseenDevices(const std::string& error, const Names& nodes) {
+    findings_.Warn(
+        "devices-unseen",
+        fmt::format("{}: devices were broken before any agent ran there ({}). The kubelet "
+                    "counts them when it decides how few NUMA nodes could do, and "
+                    "nobody knows where they are: a verdict about a Pod that wants "
+                    "many can be wrong",
+                    Count(nodes.size(), "node"), error),
+        "mend them: once they were healthy they are known; or have the device plugin "
+        "withdraw them",
+        nodes);
   }
 
   void CheckUnconfirmed() {

@@ -198,7 +198,7 @@ TEST_F(CollectorTest, AKubeletThatDoesNotKnowItsPodsYetIsAway) {
 
 TEST_F(CollectorTest, VersionIsAskedForUntilItIsKnownAndAgainWhenTheKubeletCameBack) {
   int asked = 0;
-  absl::StatusOr<std::string> answer = absl::UnavailableError("away");
+  absl::StatusOr<Collector::NodeFacts> answer = absl::UnavailableError("away");
   Collector collector(
       config_, [this] { return now_; },
       [&] {
@@ -206,7 +206,7 @@ TEST_F(CollectorTest, VersionIsAskedForUntilItIsKnownAndAgainWhenTheKubeletCameB
         return answer;
       });
   EXPECT_EQ(collector.Collect().kubelet().version(), "");
-  answer = std::string("v1.36.3");
+  answer = Collector::NodeFacts{.kubelet_version = "v1.36.3"};
   EXPECT_EQ(collector.Collect().kubelet().version(), "v1.36.3");
   EXPECT_EQ(collector.CollectPods().kubelet().version(), "v1.36.3");
   for (int i = 0; i < 20; ++i) collector.Collect();
@@ -215,9 +215,42 @@ TEST_F(CollectorTest, VersionIsAskedForUntilItIsKnownAndAgainWhenTheKubeletCameB
   kubelet_.Start();
   answer = absl::UnavailableError("away");
   EXPECT_EQ(collector.Collect().kubelet().version(), "v1.36.3") << "the last that was known";
-  answer = std::string("v1.37.2");
+  answer = Collector::NodeFacts{.kubelet_version = "v1.37.2"};
   EXPECT_EQ(collector.Collect().kubelet().version(), "v1.37.2");
   EXPECT_EQ(asked, before + 2);
+}
+
+TEST_F(CollectorTest, DevicesThatTheNodeCountsAndNobodyHasSeenAreTold) {
+  kubelet_.Start();
+  Admit();
+  int asked = 0;
+  absl::StatusOr<Collector::NodeFacts> answer = Collector::NodeFacts{
+      .kubelet_version = "v1.36.3", .capacity = {{kGpu, 3}, {kRdma, 2}, {"cpu", 64}}};
+  Collector collector(
+      config_, [this] { return now_; },
+      [&] {
+        ++asked;
+        return answer;
+      });
+  const v1alpha1::NodeReportStatus report = collector.Collect();
+  EXPECT_EQ(ErrorOf(report, "node"),
+            std::string(kGpu) + ": the kubelet counts 3 devices, and 2 were ever seen");
+  EXPECT_EQ(TimeOf(report, "node"), "2027-01-15T08:00:00Z");
+  EXPECT_EQ(report.summary().accelerators(), "1/2") << "nobody knows where it is: no row";
+  EXPECT_EQ(ErrorOf(collector.CollectPods(), "node"), ErrorOf(report, "node"));
+  // As long as it is so the Node is asked again.
+  for (int i = 0; i < 20; ++i) collector.Collect();
+  EXPECT_EQ(asked, 21);
+  // It is healthy for once, and is known from then on.
+  kubelet_.SetAllocatable({{kGpu, {{"GPU-0", {0}}, {"GPU-1", {1}}, {"GPU-2", {1}}}},
+                           {kRdma, {{"ib0:ib0:0000", {0}}, {"ib1:ib1:0000", {1}}}}});
+  EXPECT_EQ(ErrorOf(collector.Collect(), "node"), "");
+  kubelet_.SetAllocatable({{kGpu, {{"GPU-0", {0}}, {"GPU-1", {1}}}},
+                           {kRdma, {{"ib0:ib0:0000", {0}}, {"ib1:ib1:0000", {1}}}}});
+  EXPECT_EQ(ErrorOf(collector.Collect(), "node"), "");
+  // A list that cannot be had says nothing.
+  kubelet_.Stop();
+  EXPECT_EQ(ErrorOf(collector.Collect(), "node"), "");
 }
 
 TEST_F(CollectorTest, PodThatEndsIsSeenByAskingOnly) {

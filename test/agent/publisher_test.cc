@@ -21,6 +21,10 @@ class RecordingSink : public ReportSink {
   std::shared_ptr<const v1alpha1::NodeReportStatus> TakeLast() override {
     return std::exchange(stored, nullptr);
   }
+  absl::StatusOr<bool> Stands(const std::string&, std::int32_t generation) override {
+    looks.push_back(generation);
+    return stands;
+  }
   absl::Status Publish(const std::string&, const v1alpha1::NodeReportStatus& report) override {
     ++attempts;
     if (status.ok()) published.push_back(report);
@@ -32,6 +36,8 @@ class RecordingSink : public ReportSink {
   std::shared_ptr<const v1alpha1::NodeReportStatus> stored;
   int asked = 0;
   int attempts = 0;
+  absl::StatusOr<bool> stands = true;
+  std::vector<std::int32_t> looks;
   std::vector<v1alpha1::NodeReportStatus> published;
 };
 
@@ -93,6 +99,48 @@ TEST_F(PublisherTest, OnlyWhatDiffersInMoreThanTimes) {
   EXPECT_EQ(sink_.published[0].generation(), 1);
   EXPECT_EQ(sink_.published[1].generation(), 2);
   EXPECT_EQ(sink_.published[1].observed_time(), "2027-01-15T08:00:00Z");
+}
+
+TEST_F(PublisherTest, WhatWasDeletedIsPublishedAgain) {
+  EXPECT_FALSE(publisher_.NextLook().has_value());
+  publisher_.Offer(Report("a"));
+  EXPECT_FALSE(publisher_.NextLook().has_value());
+  publisher_.Publish(At(0));
+  EXPECT_EQ(publisher_.NextLook(), At(10'000));
+  publisher_.Publish(At(9'999));
+  EXPECT_TRUE(sink_.looks.empty());
+  publisher_.Publish(At(10'000));
+  EXPECT_EQ(sink_.looks, std::vector<std::int32_t>{1});
+  EXPECT_EQ(publisher_.NextLook(), At(30'000));
+  // It cannot be asked; that is no reason to write.
+  sink_.stands = absl::UnavailableError("away");
+  publisher_.Publish(At(30'000));
+  EXPECT_EQ(sink_.published.size(), 1U);
+  EXPECT_EQ(publisher_.NextLook(), At(70'000));
+  sink_.stands = false;
+  publisher_.Publish(At(70'000));
+  ASSERT_EQ(sink_.published.size(), 2U);
+  EXPECT_EQ(sink_.published[1].boot_id(), "a");
+  EXPECT_EQ(sink_.published[1].generation(), 2);
+  // A failure is tried again like any other.
+  sink_.status = absl::UnavailableError("away");
+  publisher_.Publish(*publisher_.NextLook());
+  EXPECT_EQ(sink_.published.size(), 2U);
+  EXPECT_FALSE(publisher_.NextLook().has_value());
+  sink_.status = absl::OkStatus();
+  publisher_.Publish(*publisher_.NextAttempt());
+  EXPECT_EQ(sink_.published.size(), 3U);
+}
+
+TEST_F(PublisherTest, LooksAreSeldomUntilTheKubeletStarts) {
+  publisher_.Offer(Report("a"));
+  publisher_.Publish(At(0));
+  for (int i = 0; i < 10; ++i) publisher_.Publish(*publisher_.NextLook());
+  const SteadyTime last = *publisher_.NextLook();
+  publisher_.Publish(last);
+  EXPECT_EQ(*publisher_.NextLook() - last, std::chrono::minutes(5));
+  publisher_.LookSoon(last);
+  EXPECT_EQ(*publisher_.NextLook() - last, std::chrono::seconds(10));
 }
 
 TEST_F(PublisherTest, GoesOnWhereAFormerAgentEnded) {

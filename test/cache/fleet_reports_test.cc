@@ -133,6 +133,29 @@ TEST_F(Reported, ANodeWithoutAReportTakesNobody) {
   EXPECT_EQ(Judge(*test::Want(1, 0)), Reason::kFits);
 }
 
+TEST_F(Reported, ANodeThatIsGoneIsNotCounted) {
+  const api::Pod pod = Running(PodFor(*test::Want(1, 0), "early"));
+  Report({});
+  fleet_->UpsertPod(pod);
+  fleet_->SetAgentReady(kNode, true);
+  EXPECT_EQ(fleet_->stats().nodes, 1U);
+  // The agent goes first, then its report, then what the API server has of its Pods.
+  fleet_->SetAgentReady(kNode, false);
+  EXPECT_EQ(fleet_->stats().stale_nodes, 1U);
+  fleet_->DeleteReport(kNode);
+  EXPECT_EQ(fleet_->stats().nodes, 0U);
+  EXPECT_EQ(fleet_->stats().stale_nodes, 0U);
+  EXPECT_EQ(fleet_->stats().unreported_nodes, 1U);
+  EXPECT_EQ(fleet_->Snapshot().size(), 1U);
+  fleet_->DeletePod(pod);
+  EXPECT_EQ(fleet_->stats().unreported_nodes, 0U);
+  EXPECT_TRUE(fleet_->Snapshot().empty());
+  // It comes back.
+  Report({});
+  EXPECT_EQ(fleet_->stats().nodes, 1U);
+  EXPECT_EQ(Judge(*test::Want(4, 4)), Reason::kFits);
+}
+
 TEST_F(Reported, PeopleAreToldWhatIsNotKnown) {
   fleet_->UpsertPod(Running(PodFor(*test::Want(1, 0), "early")));
   const auto node = [this] {
@@ -344,10 +367,12 @@ TEST_F(Reported, NothingIsBoundWhileTheKubeletIsAway) {
     EXPECT_TRUE(fleet_->UpsertReport(kNode, report).applied);
   };
   away();
+  EXPECT_EQ(fleet_->stats().away_nodes, 1U);
   EXPECT_EQ(Judge(*test::Want(1, 0)), Reason::kKubeletAway);
   EXPECT_FALSE(Place("b", *test::Want(1, 0)));
   EXPECT_EQ(fleet_->stats().distinct_states, 1U);
   Report({{"a", Devices(gpu0_, 4)}});
+  EXPECT_EQ(fleet_->stats().away_nodes, 0U);
   EXPECT_TRUE(Place("b", *test::Want(1, 0)));
   // Without an agent nobody would say that it is back.
   away();

@@ -109,6 +109,8 @@ TEST(Fleet, EqualNodesShareAStateAndItsId) {
   fleet->Release("u1");
   const Fleet::ReadGuard guard(*fleet);
   EXPECT_EQ(fleet->StateIds(guard)[0], fleet->StateIds(guard)[1]);
+  // As it was, but it has changed.
+  EXPECT_EQ(fleet->Changes(guard)[1], fleet->Changes(guard)[0] + 2);
 }
 
 TEST(Fleet, TheLastRoomIsGivenAwayOnce) {

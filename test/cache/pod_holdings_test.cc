@@ -246,6 +246,8 @@ TEST_F(PodHoldingsTest, ANodeSaysWhatKeepsItFromBeingTrusted) {
   fleet_->RefuseReport("n0", "status.bootId: too long");
   EXPECT_EQ(Node()["reportError"], "status.bootId: too long");
   fleet_->DeleteReport("n0");
+  EXPECT_TRUE(fleet_->Snapshot().empty()) << "nothing is known of it any more";
+  fleet_->UpsertReport("n0", Report());
   node = Node();
   EXPECT_FALSE(node.contains("reportError"));
   EXPECT_FALSE(node.contains("observedTime"));

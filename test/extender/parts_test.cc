@@ -12,6 +12,7 @@
 
 #include "cache/verdicts.h"
 #include "extender/decision_log.h"
+#include "extender/metrics.h"
 #include "extender/offers.h"
 #include "extender/pod_memory.h"
 #include "extender/ranking.h"
@@ -22,6 +23,34 @@
 
 namespace numafit::extender {
 namespace {
+
+TEST(MetricsTest, WatchesThatAreDownSayForHowLong) {
+  std::int64_t now = 5'000;
+  Metrics metrics([&now] { return now; });
+  const auto shown = [&metrics](const std::string& watch) {
+    const std::string text = metrics.Text();
+    const std::string sample = "numafit_watch_broken_seconds{watch=\"" + watch + "\"} ";
+    const std::size_t at = text.find(sample);
+    if (at == std::string::npos) return std::string("none");
+    return text.substr(at + sample.size(), text.find('\n', at) - at - sample.size());
+  };
+  EXPECT_EQ(shown("pods"), "none");
+  metrics.SetWatch("pods", true);
+  metrics.SetWatch("reports", false);
+  now += 1'500;
+  // Another reason, and still down.
+  metrics.SetWatch("pods", true);
+  EXPECT_EQ(shown("pods"), "1.5");
+  EXPECT_EQ(shown("reports"), "0");
+  metrics.SetWatch("pods", false);
+  now += 60'000;
+  EXPECT_EQ(shown("pods"), "0");
+  metrics.SetWatch("pods", true);
+  now += 250;
+  EXPECT_EQ(shown("pods"), "0.25");
+  metrics.ForgetWatch("pods");
+  EXPECT_EQ(shown("pods"), "none");
+}
 
 TEST(OffersTest, AnOfferEndsAtBindAtTheNextFilterOrAfterAMoment) {
   Offers offers(3, 1'000);

@@ -127,9 +127,19 @@ TEST_F(TopologySyncTest, CountsJudgeUntilAReportComes) {
   server_.DeleteNodeReport("a");
   EXPECT_TRUE(Soon([this] { return Fitting(1, {"a"}).empty(); }));
   server_.DeleteNodeResourceTopology("a");
+  // Nothing is known of it, and no Pod is there: it is none.
   EXPECT_TRUE(Soon([this] {
-    return Metrics().find("numafit_fleet_nodes_by_source{source=\"none\"} 1") != std::string::npos;
+    return Metrics().find("numafit_fleet_nodes_by_source{source=\"counts\"} 0") !=
+           std::string::npos;
   }));
+  for (const char* sample :
+       {"numafit_fleet_nodes 0\n", "numafit_fleet_nodes_by_source{source=\"none\"} 0\n",
+        "numafit_watch_broken_seconds{watch=\"nodes\"} 0\n",
+        "numafit_watch_broken_seconds{watch=\"pods\"} 0\n",
+        "numafit_watch_broken_seconds{watch=\"reports\"} 0\n",
+        "numafit_watch_broken_seconds{watch=\"node-resource-topologies\"} 0\n"}) {
+    EXPECT_THAT(Metrics(), HasSubstr(sample));
+  }
 }
 
 TEST_F(TopologySyncTest, AnObjectCountsOnceItsNodeIsKnown) {

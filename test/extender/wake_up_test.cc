@@ -145,6 +145,21 @@ TEST_F(WakeUpTest, RoomThatCameBetweenTheLookAndTheRefusalIsNews) {
   EXPECT_EQ(Step(), Names{"a"});
 }
 
+// The node is as it was when it was looked at last, and yet it was full meanwhile.
+TEST_F(WakeUpTest, RoomThatWasThereAtTheLastLookAndWasTakenMeanwhileIsNews) {
+  FillAll(2);
+  Refuse("a", 4);
+  Leave("left-1");
+  EXPECT_EQ(Step(), Names{"a"});
+  wake_up_->Forget("uid-a");
+  Take("left-1", 1);
+  // Nobody waits, so nobody looks.
+  EXPECT_EQ(Step(), Names{});
+  Refuse("b", 4);
+  Leave("left-1");
+  EXPECT_EQ(Step(), Names{"b"});
+}
+
 TEST_F(WakeUpTest, AReservationGivenBackIsRoomToo) {
   FillAll(2);
   Leave("left-0");

@@ -90,6 +90,32 @@ TEST_F(NodeReportsTest, WhatOthersPutIntoTheMetadataStays) {
   EXPECT_EQ(stored["status"]["generation"], 1);
 }
 
+TEST_F(NodeReportsTest, ItBelongsToTheNodeThatIsThereNow) {
+  const auto owned = [](int generation, const std::string& uid) {
+    api::NodeReport report = Report(generation);
+    report.metadata.owners = {{.kind = "Node", .name = "n1", .uid = uid, .api_version = "v1"}};
+    return report;
+  };
+  ASSERT_TRUE(client_->ApplyNodeReport(owned(1, "uid-1")).ok());
+  EXPECT_EQ(Stored()["metadata"]["ownerReferences"],
+            json::parse(R"([{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "uid-1"}])"));
+  ASSERT_TRUE(client_->ApplyNodeReport(owned(1, "uid-1")).ok());
+  EXPECT_EQ(Writes(), 1);
+  // The Node was made anew; what others have put there stays.
+  json stored = Stored();
+  stored["metadata"]["ownerReferences"].push_back(
+      {{"apiVersion", "example.com/v1"}, {"kind", "Rack"}, {"name", "r"}, {"uid", "u"}});
+  server_.PutNodeReport(stored.dump());
+  ASSERT_TRUE(client_->ApplyNodeReport(owned(2, "uid-2")).ok());
+  const json owners = Stored()["metadata"]["ownerReferences"];
+  ASSERT_EQ(owners.size(), 2U) << owners;
+  EXPECT_EQ(owners[0]["kind"], "Rack");
+  EXPECT_EQ(owners[1]["uid"], "uid-2");
+  // Without one nothing is taken away.
+  ASSERT_TRUE(client_->ApplyNodeReport(Report(3)).ok());
+  EXPECT_EQ(Stored()["metadata"]["ownerReferences"], owners);
+}
+
 TEST_F(NodeReportsTest, AnOlderOneDoesNotReplaceANewerOneOfTheSameBoot) {
   ASSERT_TRUE(client_->ApplyNodeReport(Report(7)).ok());
   const absl::Status status = client_->ApplyNodeReport(Report(6));

@@ -138,6 +138,13 @@ TEST_F(FleetChecksTest, AConfigurationFromFiles) {
 }
 
 TEST_F(FleetChecksTest, SourcesThatCannotBeRead) {
+  At(0)["sourceErrors"] = {
+      {{"source", "node"},
+       {"error", "nvidia.com/gpu: the kubelet counts 8 devices, and 7 were ever seen"}}};
+  ExpectOne("WARN devices-unseen",
+            "1 node: devices were broken before any agent ran there (nvidia.com/gpu: the kubelet "
+            "counts 8 devices, and 7 were ever seen)",
+            {"a"});
   const json error = {{"source", "pod-resources"}, {"error", "no such socket"}};
   At(0)["sourceErrors"] = json::array({error});
   At(2)["sourceErrors"] = json::array({error});

@@ -2,8 +2,8 @@ package tests
 
 import (
 	"bufio"
+	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -15,67 +15,38 @@ import (
 	"time"
 
 	authentication "k8s.io/api/authentication/v1"
-	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"numafit.io/test/lab/cluster"
 )
 
 const (
-	numafitNamespace = "numafit-system"
-	reportsPath      = "/apis/numafit.io/v1alpha1/nodereports"
+	numafitNamespace = cluster.NumafitNamespace
+	reportsPath      = cluster.ReportsPath
 )
 
 // applyManifests installs deploy/manifests as a person does.
 func applyManifests(t *testing.T, lab *cluster.Cluster) {
 	t.Helper()
-	// The lab gives its own extender, which is a user, rights under the name that the manifests use.
-	roles := lab.Client.RbacV1()
-	if err := roles.ClusterRoleBindings().Delete(t.Context(), "numafit-extender", meta.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := roles.ClusterRoles().Delete(t.Context(), "numafit-extender", meta.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	kubectl := exec.Command(cluster.Program(lab.Root, "kubectl"), "--kubeconfig", lab.Kubeconfig(),
-		"apply", "-f", filepath.Join(lab.Root, "deploy", "manifests"))
-	output, err := kubectl.CombinedOutput()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	output, err := lab.ApplyManifests(ctx)
 	if err != nil {
-		t.Fatalf("kubectl apply: %v\n%s", err, output)
+		t.Fatal(err)
 	}
-	if strings.Contains(string(output), "Warning") {
+	if strings.Contains(output, "Warning") {
 		t.Errorf("the API server warns:\n%s", output)
 	}
-	eventually(t, 20*time.Second, "the API server to serve NodeReports", func() string {
-		if _, err := lab.Client.CoreV1().RESTClient().Get().AbsPath(reportsPath).DoRaw(t.Context()); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
 }
 
-// agentToken is what the kubelet of a node would mount into the agent's Pod there. Without a node: what
-// anybody who may ask for tokens gets.
+// agentToken is the token of an agent on a node; without one: that of an agent anywhere.
 func agentToken(t *testing.T, lab *cluster.Cluster, node string) string {
 	t.Helper()
-	request := &authentication.TokenRequest{}
-	if node != "" {
-		pod := &core.Pod{
-			ObjectMeta: meta.ObjectMeta{Name: "agent-on-" + node, Namespace: numafitNamespace},
-			Spec: core.PodSpec{
-				NodeName: node, ServiceAccountName: "numafit-agent",
-				Containers: []core.Container{{Name: "agent", Image: "numafit-agent:latest"}},
-			},
-		}
-		pod, err := lab.Client.CoreV1().Pods(numafitNamespace).Create(t.Context(), pod, meta.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Spec.BoundObjectRef = &authentication.BoundObjectReference{
-			APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
-		}
+	token, err := lab.AgentToken(t.Context(), node)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return tokenOf(t, lab, "numafit-agent", request)
+	return token
 }
 
 func tokenOf(t *testing.T, lab *cluster.Cluster, account string, request *authentication.TokenRequest) string {
@@ -91,21 +62,8 @@ func tokenOf(t *testing.T, lab *cluster.Cluster, account string, request *authen
 // tokenKubeconfig writes a kubeconfig whose user is a token.
 func tokenKubeconfig(t *testing.T, lab *cluster.Cluster, name, token string) string {
 	t.Helper()
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters:
-- name: lab
-  cluster: {server: "https://%s", certificate-authority: %q}
-users:
-- name: token
-  user: {token: %q}
-contexts:
-- name: lab
-  context: {cluster: lab, user: token}
-current-context: lab
-`, lab.APIServerAddress(), lab.Authority().CAFile(), token)
-	path := filepath.Join(lab.Dir, name+".kubeconfig")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	path, err := lab.TokenKubeconfig(name, token)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return path

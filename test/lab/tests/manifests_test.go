@@ -126,6 +126,17 @@ func checkOtherReport(t *testing.T, lab *cluster.Cluster, agent string) {
 	}
 	anywhere := tokenKubeconfig(t, lab, "agent-anywhere", agentToken(t, lab, ""))
 	refused(anywhere, ownNode, "the agent's token names no node")
+	// Nor under its own name: the body says whose it is, too.
+	body := strings.Replace(report(ownNode, 9, 3), `"bootId"`, fmt.Sprintf(`"nodeName": %q, "bootId"`, otherNode), 1)
+	answer := probe(t, lab, agent, body, "apply-report")
+	if !strings.HasPrefix(answer, "PERMISSION_DENIED: ") ||
+		!strings.Contains(answer, fmt.Sprintf("the agent on node %q may not write a report of node %q", ownNode, otherNode)) {
+		t.Errorf("a body of another node: %s", answer)
+	}
+	body = strings.Replace(body, otherNode, ownNode, 1)
+	if answer := probe(t, lab, agent, body, "apply-report"); answer != "OK" {
+		t.Errorf("a body of its own node: %s", answer)
+	}
 	// Whoever is no agent and has the right is not held back.
 	if answer := probe(t, lab, lab.Kubeconfig(), report(otherNode, 2, 4), "apply-report"); answer != "OK" {
 		t.Error(answer)

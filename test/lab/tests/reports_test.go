@@ -2,11 +2,11 @@ package tests
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -14,8 +14,12 @@ import (
 	"time"
 
 	authentication "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"numafit.io/test/lab/cluster"
+	"numafit.io/test/lab/fleet"
 )
 
 // The whole chain: an agent on each node reads what its real kubelet has and holds, writes its NodeReport
@@ -93,6 +97,71 @@ func TestAKubeletThatIsAwayGetsNoPods(t *testing.T) {
 	}
 }
 
+// The garbage collector takes a report away with its Node. The agent goes on, and writes it again when its
+// kubelet has registered anew.
+func TestTheReportOfANodeThatIsGoneGoesToo(t *testing.T) {
+	machines := fleetOf(t, "lab-storm.yaml")
+	machines.Nodes = machines.Nodes[:2]
+	lab, _, _ := startReportsOf(t, machines)
+	if err := lab.StartControllerManager(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stays, gone := lab.Nodes()[0], lab.Nodes()[1]
+	counted := func(want float64) {
+		t.Helper()
+		eventually(t, 20*time.Second, "the extender to count it", func() string {
+			metrics, err := lab.ExtenderMetrics(t.Context())
+			if err != nil {
+				return err.Error()
+			}
+			if got := metrics["numafit_fleet_nodes"]; got != want {
+				return fmt.Sprintf("%v nodes instead of %v", got, want)
+			}
+			return ""
+		})
+	}
+	counted(2)
+	gone.StopKubelet()
+	if err := lab.Client.CoreV1().Nodes().Delete(t.Context(), gone.Name, meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	isThere := func(name string) bool {
+		_, err := lab.Client.CoreV1().RESTClient().Get().AbsPath(reportsPath, name).DoRaw(t.Context())
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	eventually(t, 60*time.Second, "the report to be removed", func() string {
+		if isThere(gone.Name) {
+			return "it is there"
+		}
+		return ""
+	})
+	counted(1)
+	if !isThere(stays.Name) {
+		t.Errorf("the report of %s is gone, too", stays.Name)
+	}
+	if err := gone.StartKubelet(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 60*time.Second, "the agent to write it again, for the Node that is there now", func() string {
+		node, err := lab.Client.CoreV1().Nodes().Get(t.Context(), gone.Name, meta.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if !isThere(gone.Name) {
+			return "there is none"
+		}
+		owners, _, err := unstructured.NestedSlice(getReport(t, lab, gone.Name), "metadata", "ownerReferences")
+		if err != nil || len(owners) != 1 || owners[0].(map[string]any)["uid"] != string(node.UID) {
+			return fmt.Sprintf("owners %v (%v) instead of %s", owners, err, node.UID)
+		}
+		return ""
+	})
+	counted(2)
+}
+
 func isSaidToBeAway(t *testing.T, lab *cluster.Cluster, node string) bool {
 	t.Helper()
 	text, err := lab.Client.CoreV1().RESTClient().Get().AbsPath(reportsPath + "/" + node).DoRaw(t.Context())
@@ -122,20 +191,20 @@ type identity struct{ kubeconfig, tokenFile string }
 // identities by node and the extender's kubeconfig.
 func startReports(t *testing.T) (*cluster.Cluster, map[string]identity, string) {
 	t.Helper()
-	lab := startLab(t, cluster.Options{Fleet: fleetOf(t, "lab-storm.yaml")})
+	return startReportsOf(t, fleetOf(t, "lab-storm.yaml"))
+}
+
+func startReportsOf(t *testing.T, machines *fleet.Fleet) (*cluster.Cluster, map[string]identity, string) {
+	t.Helper()
+	lab := startLab(t, cluster.Options{Fleet: machines})
 	applyManifests(t, lab)
 	agents := map[string]identity{}
 	for _, node := range lab.Nodes() {
-		token := agentToken(t, lab, node.Name)
-		file := filepath.Join(lab.Dir, "agent-"+node.Name+".token")
-		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		kubeconfig, tokenFile, err := node.StartAgentOfManifests(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-		who := identity{tokenKubeconfig(t, lab, "agent-"+node.Name, token), file}
-		agents[node.Name] = who
-		if err := node.StartAgent(who.kubeconfig, who.tokenFile); err != nil {
-			t.Fatal(err)
-		}
+		agents[node.Name] = identity{kubeconfig, tokenFile}
 	}
 	eventually(t, 30*time.Second, "a report of every node", func() string {
 		for _, node := range lab.Nodes() {

@@ -39,6 +39,7 @@ func main() {
 	commands := map[string]func([]string) error{
 		"up": up, "serve": serve, "down": down, "status": status, "kubectl": kubectl, "shell": shell, "numafit": askNumafit,
 		"scheduler": switchScheduler, "device": changeDevice, "demo": demo, "bench": benchScheduler,
+		"bench-agent": benchAgent,
 	}
 	run, known := commands[os.Args[1]]
 	if !known {
