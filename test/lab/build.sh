@@ -36,6 +36,9 @@ mkdir -p "$out"
 exec 9>"$out/.lock"
 flock 9
 
+# Go's compiler needs a sixth less time when it collects its garbage less often.
+export GOGC=400
+
 version=$(sed -n 's,^[[:space:]]*k8s.io/kubernetes \(v[0-9.]*\)$,\1,p' "$here/go.mod")
 minor=${version#v1.}
 minor=${minor%%.*}

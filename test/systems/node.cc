@@ -115,7 +115,9 @@ cache::Fleet::ReportNews SystemNode::Report() {
   if (collector_ == nullptr) {
     collector_ = std::make_unique<agent::Collector>(
         config_, [] { return absl::FromUnixSeconds(1'800'000'000); },
-        [] { return absl::StatusOr<std::string>("v1.36.3"); });
+        []() -> absl::StatusOr<agent::Collector::NodeFacts> {
+          return agent::Collector::NodeFacts{.kubelet_version = "v1.36.3"};
+        });
   }
   api::NodeReport written;
   written.metadata.name = kNode;

@@ -39,6 +39,9 @@ class Restart : public ::testing::Test {
     config_.min_interval = std::chrono::milliseconds(50);
     config_.pods_poll = std::chrono::milliseconds(50);
     config_.full_poll = std::chrono::milliseconds(1'000);
+    api::Node node;
+    node.metadata.name = kNode;
+    server_.PutNode(std::move(node));
     kube::Credentials credentials;
     credentials.server = server_.url();
     client_ = kube::Client::Create(credentials, {}).value();
