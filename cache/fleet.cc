@@ -148,6 +148,7 @@ int FleetImpl::AddNode(const std::string& name) {
                     .state = nullptr,
                     .contradictions = 0,
                     .cool_downs = {},
+                    .nominees = nullptr,
                     .counts = nullptr,
                     .facts = nullptr,
                     .report_error = {},
@@ -165,6 +166,7 @@ int FleetImpl::AddNode(const std::string& name) {
   states_.push_back(nodes_.back().state);
   ids_.push_back(nodes_.back().state->id);
   changes_.push_back(1);
+  nominees_.emplace_back();
   size_.store(nodes_.size(), std::memory_order_release);
   return index;
 }
@@ -283,6 +285,7 @@ void FleetImpl::Upsert(const api::Pod& pod) {
   }
   // Not bound yet; what we have reserved for it stays.
   if (pod.node_name.empty()) return;
+  EndNomination(pod.metadata.uid);
   const int node = FindOrAdd(pod.node_name);
   auto found = pods_.find(key);
   if (found != pods_.end() && found->second->node != node) {
@@ -350,7 +353,8 @@ void FleetImpl::ReplacePods(const std::vector<api::Pod>& pods) {
 }
 
 Fleet::ReserveResult FleetImpl::Reserve(std::string_view node, std::string_view uid,
-                                        std::string_view pod_name, const policy::Demand& demand) {
+                                        std::string_view pod_name, const policy::Demand& demand,
+                                        std::int32_t priority) {
   const api::MutexLock lock(write_);
   ReserveResult result;
   const int index = Find(node, kNoNode);
@@ -374,6 +378,12 @@ Fleet::ReserveResult FleetImpl::Reserve(std::string_view node, std::string_view 
   }
   result.judgement = JudgeOnNode(*Node(index).state, demand, nullptr);
   if (!result.judgement.fits()) return result;
+  const NodeEntry& entry = Node(index);
+  if (entry.nominees != nullptr &&
+      !entry.nominees->LeavesRoom(*entry.state, uid, priority, demand)) {
+    result.judgement.reason = policy::Reason::kKeptForNominee;
+    return result;
+  }
   PodEntry& pod = NewEntry(key, std::string(pod_name), index);
   pod.demand = demands_.Intern(demand);
   pod.reserved = true;

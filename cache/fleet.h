@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@
 #include "cache/demand.h"
 #include "cache/fleet_file.h"
 #include "cache/judge.h"
+#include "cache/nominees.h"
 #include "cache/places_table.h"
 #include "cache/report_facts.h"
 #include "cache/what_if.h"
@@ -86,6 +88,7 @@ struct NodeView {
   // How long ago its agent was lost, as far as we have seen it go; else nothing.
   std::optional<std::int64_t> agent_lost_ms;
   std::shared_ptr<const ReportFacts> facts;  // of its report; null: there is none
+  std::size_t nominees = 0;                  // Pods that are nominated to it
   // Why the last report was not taken; empty: it was.
   std::string report_error;
   // How far the node's clock is ahead of ours (negative: behind, or its report took that long), as
@@ -96,6 +99,8 @@ struct NodeView {
 
 class Fleet {
  public:
+  static constexpr std::int32_t kHighestPriority = std::numeric_limits<std::int32_t>::max();
+
   struct Options {
     DemandOptions demand;
     // More possible states of a node than this and it is settling.
@@ -173,11 +178,21 @@ class Fleet {
   // Ends cool-downs whose time is over. Call every second or so.
   virtual void EndCoolDowns() = 0;
 
+  // --- nominations: Pods without a node for which kube-scheduler has chosen one ---
+  // kube-scheduler counts what they ask for against every Pod of at most their priority, and tells
+  // extenders nothing about it (kubernetes.md 1.1): whoever asks the readers below looks at
+  // NomineesOf, too; Reserve does. A Pod that has a node, or no nomination, or that has ended, is
+  // no nominee any more; one nominated to an unknown node is none.
+  virtual void ReplaceNominees(const std::vector<api::Pod>& pods) = 0;
+  virtual void UpsertNominee(const api::Pod& pod) = 0;
+  virtual void DeleteNominee(std::string_view uid) = 0;
+
   // --- the gate (design 5) ---
   // Re-admits `demand` on `node` against everything that is known and, when it fits, reserves it
   // under `uid` in the same critical section. A uid that already holds a place on this node gets
   // Fits without a second reservation; one that holds a place on another node is refused as
-  // kKubeletRefuses with its own message in `error`.
+  // kKubeletRefuses with its own message in `error`. Nobody's room is kept from a Pod whose
+  // `priority` is the highest possible.
   struct ReserveResult {
     policy::Judgement judgement;
     bool already_here = false;
@@ -186,7 +201,8 @@ class Fleet {
     std::string placement;
   };
   virtual ReserveResult Reserve(std::string_view node, std::string_view uid,
-                                std::string_view pod_name, const policy::Demand& demand) = 0;
+                                std::string_view pod_name, const policy::Demand& demand,
+                                std::int32_t priority = kHighestPriority) = 0;
   // The bind happened: the reservation becomes predicted usage (the watch will show the Pod).
   virtual void Commit(std::string_view uid) = 0;
   // The bind did not happen.
@@ -237,6 +253,10 @@ class Fleet {
   // By node index: how often its state has changed, from 1. Who looks from time to time sees that
   // it has, also where it is as it was again.
   [[nodiscard]] virtual const std::uint64_t* Changes(const ReadGuard&) const = 0;
+  // Whether any node has nominees: without them there is nothing more to ask.
+  [[nodiscard]] virtual bool HasNominees(const ReadGuard&) const = 0;
+  // Null: the node has none. A Pod that fits has to leave them their room.
+  [[nodiscard]] virtual const Nominees* NomineesOf(const ReadGuard&, int index) const = 0;
   // Copies, for explanations, in the order of the file, else by name; takes its own lock. Without
   // nodes of which nothing is known any more.
   [[nodiscard]] virtual std::vector<NodeView> Snapshot() const = 0;

@@ -16,6 +16,7 @@
 #include "cache/demand_table.h"
 #include "cache/fleet.h"
 #include "cache/node_ledger.h"
+#include "cache/nominees.h"
 #include "cache/report.h"
 #include "cache/state_table.h"
 
@@ -34,7 +35,8 @@ struct NodeEntry {
     std::int64_t until_ms = 0;
   };
   std::vector<CoolDown> cool_downs;
-  std::unique_ptr<CountedNode> counts;  // used while there is no report; null: there are none
+  std::shared_ptr<const Nominees> nominees;  // null: it has none
+  std::unique_ptr<CountedNode> counts;       // used while there is no report; null: there are none
   // For people (NodeView).
   std::shared_ptr<const ReportFacts> facts;
   std::string report_error;
@@ -67,9 +69,12 @@ class FleetImpl final : public Fleet {
   bool UpsertPod(const api::Pod& pod) override;
   void DeletePod(const api::Pod& pod) override;
   void EndCoolDowns() override;
+  void ReplaceNominees(const std::vector<api::Pod>& pods) override;
+  void UpsertNominee(const api::Pod& pod) override;
+  void DeleteNominee(std::string_view uid) override;
 
   ReserveResult Reserve(std::string_view node, std::string_view uid, std::string_view pod_name,
-                        const policy::Demand& demand) override;
+                        const policy::Demand& demand, std::int32_t priority) override;
   void Commit(std::string_view uid) override;
   void Release(std::string_view uid) override;
   policy::Judgement JudgeWithout(std::string_view node, const std::vector<std::string>& uids,
@@ -100,6 +105,13 @@ class FleetImpl final : public Fleet {
   const std::uint64_t* Changes(const ReadGuard&) const override
       NUMAFIT_TSA(no_thread_safety_analysis) {
     return changes_.data();
+  }
+  bool HasNominees(const ReadGuard&) const override NUMAFIT_TSA(no_thread_safety_analysis) {
+    return nominated_nodes_ > 0;
+  }
+  const Nominees* NomineesOf(const ReadGuard&, int index) const override
+      NUMAFIT_TSA(no_thread_safety_analysis) {
+    return nominees_[static_cast<std::size_t>(index)].get();
   }
   std::vector<NodeView> Snapshot() const override;
   Stats stats() const override;
@@ -145,6 +157,10 @@ class FleetImpl final : public Fleet {
   void Forget(const std::string& key, bool never_admitted) NUMAFIT_REQUIRES(write_);
   void Erase(const std::vector<PodEntry*>& pods) NUMAFIT_REQUIRES(write_);
   void MarkDirty(int node) NUMAFIT_REQUIRES(write_);
+  void Nominate(const api::Pod& pod) NUMAFIT_REQUIRES(write_) NUMAFIT_EXCLUDES(mutex_);
+  void EndNomination(std::string_view uid) NUMAFIT_REQUIRES(write_);
+  std::vector<Nomination> NominationsOf(int node) NUMAFIT_REQUIRES(write_);
+  void SetNominations(int node, std::vector<Nomination> nominations) NUMAFIT_REQUIRES(write_);
   // What readers see of a node whose ledger says this.
   NodeState Describe(const NodeEntry& entry, std::optional<NodeState> told) const
       NUMAFIT_REQUIRES(write_);
@@ -169,12 +185,16 @@ class FleetImpl final : public Fleet {
   ReportReader reports_ NUMAFIT_GUARDED_BY(write_);
   ReportReader counts_ NUMAFIT_GUARDED_BY(write_);
   PlacesTable places_ NUMAFIT_GUARDED_BY(write_);  // of a file's Pods
+  // Node by uid.
+  absl::flat_hash_map<std::string, int> nominated_ NUMAFIT_GUARDED_BY(write_);
   std::size_t reservations_ NUMAFIT_GUARDED_BY(write_) = 0;
   std::int64_t contradictions_ NUMAFIT_GUARDED_BY(write_) = 0;
 
   std::vector<std::shared_ptr<const NodeState>> states_ NUMAFIT_GUARDED_BY(mutex_);
   std::vector<std::uint64_t> ids_ NUMAFIT_GUARDED_BY(mutex_);
   std::vector<std::uint64_t> changes_ NUMAFIT_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const Nominees>> nominees_ NUMAFIT_GUARDED_BY(mutex_);
+  std::size_t nominated_nodes_ NUMAFIT_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace numafit::cache

@@ -92,7 +92,9 @@ void FleetImpl::Publish() {
     entry.contradictions = contradictions;
     std::shared_ptr<const NodeState> state =
         table_.Intern(Describe(entry, entry.ledger.Describe()));
-    if (state == entry.state) continue;
+    if (state == entry.state && entry.nominees == nominees_[static_cast<std::size_t>(node)]) {
+      continue;
+    }
     old.push_back(std::exchange(entry.state, std::move(state)));
     changed.push_back(node);
   }
@@ -104,6 +106,9 @@ void FleetImpl::Publish() {
     states_[at] = nodes_[at].state;
     ids_[at] = nodes_[at].state->id;
     ++changes_[at];
+    if (nominees_[at] != nullptr) --nominated_nodes_;
+    nominees_[at] = nodes_[at].nominees;
+    if (nominees_[at] != nullptr) ++nominated_nodes_;
   }
 }
 
@@ -115,6 +120,7 @@ NodeView FleetImpl::View(int node) const {
   view.stale = entry.stale && !entry.state->counts_only;
   if (entry.agent_lost_at_ms) view.agent_lost_ms = options_.now_ms() - *entry.agent_lost_at_ms;
   view.facts = entry.facts;
+  if (entry.nominees != nullptr) view.nominees = entry.nominees->nominations().size();
   view.report_error = entry.report_error;
   view.clock_ahead_seconds = entry.clock_ahead_seconds;
   for (const PodEntry* pod : entry.ledger.pods()) {

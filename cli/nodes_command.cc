@@ -87,6 +87,7 @@ Table::Cell State(const json& node, bool age) {
     if (state == "kubelet-away") add("kubelet away");
     if (state == "settling") add("settling");
     if (state == "cooling-down") add("cooling down");
+    if (state == "kept-for-nominee") add("nominated");
   }
   if (!node.value("reportError", "").empty()) add("report refused");
   if (!text.empty()) return {text, Tone::kCaution};

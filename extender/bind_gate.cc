@@ -113,8 +113,9 @@ BindGate::Answer BindGate::Bind(const api::ExtenderBindingArgs& args) {
   }
   bool reserved = false;
   if (!found.demand.AsksForNoDevice()) {
-    const cache::Fleet::ReserveResult place = parts_.fleet.Reserve(
-        args.node, args.pod_uid, args.pod_namespace + "/" + args.pod_name, found.demand);
+    const cache::Fleet::ReserveResult place =
+        parts_.fleet.Reserve(args.node, args.pod_uid, args.pod_namespace + "/" + args.pod_name,
+                             found.demand, found.priority);
     const bool unknown_node = place.judgement.reason == policy::Reason::kNoReport;
     const bool passed = unknown_node && options_.unknown_nodes == UnknownNodes::kPass;
     if (!passed && (!place.error.empty() || !place.judgement.fits())) {
@@ -153,6 +154,7 @@ BindGate::Found BindGate::FindDemand(const api::ExtenderBindingArgs& args) {
   if (const auto remembered = parts_.pods.Find(args.pod_uid); remembered != nullptr) {
     found.ok = true;
     found.demand = remembered->demand;
+    found.priority = remembered->pod.priority;
     return found;
   }
   // Filter was answered by another replica, or before a restart.
@@ -173,6 +175,7 @@ BindGate::Found BindGate::FindDemand(const api::ExtenderBindingArgs& args) {
   }
   found.ok = true;
   found.demand = std::move(question.demand);
+  found.priority = pod->priority;
   return found;
 }
 

@@ -77,6 +77,7 @@ class BindGate {
   struct Found {
     bool ok = false;
     policy::Demand demand;
+    std::int32_t priority = 0;
     std::string error;
   };
   Found FindDemand(const api::ExtenderBindingArgs& args);

@@ -50,6 +50,7 @@ kube::WatchOptions Options() {
 
 ClusterSync::ClusterSync(kube::Client& client, Parts parts, Sources sources) : parts_(parts) {
   WatchPods(client);
+  WatchNominees(client);
   if (sources.with_reports) WatchReports(client);
   if (sources.with_counts) {
     counts_ = std::make_unique<TopologySync>(
@@ -60,7 +61,7 @@ ClusterSync::ClusterSync(kube::Client& client, Parts parts, Sources sources) : p
 ClusterSync::~ClusterSync() = default;
 
 bool ClusterSync::synced() const {
-  return pods_->synced() && (reports_ == nullptr || reports_->synced()) &&
+  return pods_->synced() && nominees_->synced() && (reports_ == nullptr || reports_->synced()) &&
          (counts_ == nullptr || counts_->answered());
 }
 
@@ -113,6 +114,22 @@ void ClusterSync::WatchPods(kube::Client& client) {
   kube::WatchOptions options = Options();
   if (parts_.workloads == nullptr) options.field_selector = "spec.nodeName!=";
   pods_ = kube::WatchPods(client, options, std::move(handlers));
+}
+
+void ClusterSync::WatchNominees(kube::Client& client) {
+  kube::WatchHandlers<api::Pod> handlers;
+  handlers.on_list = [this](std::vector<api::Pod> pods) {
+    parts_.metrics.SetWatch("nominated-pods", /*broken=*/false);
+    parts_.fleet.ReplaceNominees(pods);
+  };
+  handlers.on_upsert = [this](const api::Pod& pod) { parts_.fleet.UpsertNominee(pod); };
+  handlers.on_delete = [this](const api::Pod& pod) {
+    parts_.fleet.DeleteNominee(pod.metadata.uid);
+  };
+  handlers.on_state = OnState("nominated-pods");
+  kube::WatchOptions options = Options();
+  options.field_selector = "spec.nodeName=,status.nominatedNodeName!=";
+  nominees_ = kube::WatchPods(client, options, std::move(handlers));
 }
 
 void ClusterSync::TakePod(const api::Pod& pod) {

@@ -19,7 +19,8 @@
 
 namespace numafit::extender {
 
-// Watches every Pod that has a node (with Workloads: every Pod) and, for an inventory from reports,
+// Watches every Pod that has a node (with Workloads: every Pod), those that are nominated to one,
+// and, for an inventory from reports,
 // every NodeReport. A node's report counts as current while its agent's Pod (label
 // app.kubernetes.io/name=numafit-agent) is ready, or as long as no such Pod was ever seen there.
 // Runs until it is destroyed.
@@ -50,6 +51,7 @@ class ClusterSync {
 
  private:
   void WatchPods(kube::Client& client);
+  void WatchNominees(kube::Client& client);
   void WatchReports(kube::Client& client);
   [[nodiscard]] std::function<void(const absl::Status&)> OnState(const char* what);
   void TakePod(const api::Pod& pod);
@@ -61,6 +63,7 @@ class ClusterSync {
   Parts parts_;
   std::set<std::string> reported_;  // used by the thread of reports_ alone
   std::unique_ptr<kube::Watch> pods_;
+  std::unique_ptr<kube::Watch> nominees_;
   std::unique_ptr<kube::Watch> reports_;  // null: the inventory is a file
   std::unique_ptr<TopologySync> counts_;  // null: nobody asks for them
 };

@@ -191,6 +191,7 @@ void SchedulerService::Look(Scratch& scratch, const PodQuestion& question, std::
   }
   ++scratch.call;
   const std::uint64_t* const states = fleet.StateIds(guard);
+  const bool has_nominees = fleet.HasNominees(guard);
   cache::VerdictStore::Session session(parts_.verdicts, key, nodes);
   std::size_t previous = nodes;
   for (std::uint32_t position = 0; position < args.names.size(); ++position) {
@@ -209,11 +210,19 @@ void SchedulerService::Look(Scratch& scratch, const PodQuestion& question, std::
     scratch.next[previous] = index;
     previous = at;
     if (std::exchange(scratch.named[at], scratch.call) == scratch.call) continue;
-    const cache::Verdict verdict = session.At(index, states[at], [&] {
+    cache::Verdict verdict = session.At(index, states[at], [&] {
       const policy::Judgement judgement =
           cache::JudgeOnNode(*fleet.State(guard, index), question.demand, question.strategy);
       return cache::Verdict{judgement.score, judgement.reason};
     });
+    if (has_nominees && verdict.fits()) {
+      const cache::Nominees* const nominees = fleet.NomineesOf(guard, index);
+      if (nominees != nullptr &&
+          !nominees->LeavesRoom(*fleet.State(guard, index), args.pod.metadata.uid,
+                                args.pod.priority, question.demand)) {
+        verdict.reason = policy::Reason::kKeptForNominee;
+      }
+    }
     if (verdict.reason == policy::Reason::kNoReport &&
         options_.unknown_nodes == UnknownNodes::kPass) {
       scratch.ranking.Add(position, -1, 0, std::numeric_limits<int>::max());

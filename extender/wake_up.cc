@@ -141,6 +141,7 @@ void WakeUp::Observe(std::int64_t now) {
     // node that is full and empty again between two looks has the id that it had.
     seen_.resize(nodes);
     changed_.resize(nodes);
+    has_nominees_ = parts_.fleet.HasNominees(guard);
     const std::uint64_t* const changes = parts_.fleet.Changes(guard);
     for (std::size_t i = 0; i < nodes; ++i) {
       if (std::exchange(seen_[i], changes[i]) == changes[i]) continue;
@@ -156,13 +157,13 @@ WakeUp::Rooms WakeUp::Judge(const std::vector<Waiting>& pods) {
   std::vector<const Asked*> shapes;
   absl::flat_hash_set<std::string_view> keys;
   for (const Waiting& waiting : pods) {
-    if (keys.insert(waiting.asked->key).second) shapes.push_back(waiting.asked.get());
+    if (keys.insert(GroupOf(*waiting.asked)).second) shapes.push_back(waiting.asked.get());
   }
   const std::size_t count = std::min(shapes.size(), kShapesPerRound);
   Rooms rooms;
   for (std::size_t i = 0; i < count; ++i) {
     const Asked& asked = *shapes[(turn_ + i) % shapes.size()];
-    rooms[asked.key] = JudgeShape(asked);
+    rooms[GroupOf(asked)] = JudgeGroup(asked);
   }
   if (count < shapes.size()) {
     turn_ = (turn_ + count) % shapes.size();
@@ -171,7 +172,7 @@ WakeUp::Rooms WakeUp::Judge(const std::vector<Waiting>& pods) {
   return rooms;
 }
 
-WakeUp::Room WakeUp::JudgeShape(const Asked& asked) const {
+WakeUp::Room WakeUp::JudgeGroup(const Asked& asked) const {
   Room room;
   const cache::Fleet& fleet = parts_.fleet;
   const std::size_t nodes = fleet.size();
@@ -187,6 +188,12 @@ WakeUp::Room WakeUp::JudgeShape(const Asked& asked) const {
         return cache::Verdict{judgement.score, judgement.reason};
       });
       if (!verdict.fits()) continue;
+      const cache::Nominees* const nominees =
+          has_nominees_ ? fleet.NomineesOf(guard, index) : nullptr;
+      if (nominees != nullptr && !nominees->LeavesRoom(*fleet.State(guard, index), asked.uid,
+                                                       asked.priority, asked.question.demand)) {
+        continue;
+      }
       room.fits = true;
       if (room.changed > changed_[i].moment) continue;
       room.changed = changed_[i].moment;
@@ -201,7 +208,7 @@ std::vector<WakeUp::Chosen> WakeUp::Choose(const std::vector<Waiting>& pods, con
                                            std::int64_t now) {
   std::vector<Chosen> chosen;
   for (const Waiting& waiting : pods) {
-    const auto found = rooms.find(waiting.asked->key);
+    const auto found = rooms.find(GroupOf(*waiting.asked));
     if (found == rooms.end()) continue;
     const Room& room = found->second;
     if (!room.fits) {

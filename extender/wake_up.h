@@ -114,7 +114,7 @@ class WakeUp {
     // nobody did.
     std::int64_t room_since_ms = 0;
   };
-  // Whether a shape fits.
+  // Whether Pods of one group fit.
   struct Room {
     bool fits = false;
     std::uint64_t changed = 0;    // the last change of a node that fits
@@ -134,7 +134,11 @@ class WakeUp {
   void Observe(std::int64_t now);
   std::vector<Waiting> Snapshot() const NUMAFIT_EXCLUDES(mutex_);
   Rooms Judge(const std::vector<Waiting>& pods);
-  [[nodiscard]] Room JudgeShape(const Asked& asked) const;
+  // Pods with equal ones have the same answer.
+  [[nodiscard]] std::string_view GroupOf(const Asked& asked) const {
+    return has_nominees_ ? asked.uid : asked.key;
+  }
+  [[nodiscard]] Room JudgeGroup(const Asked& asked) const;
   std::vector<Chosen> Choose(const std::vector<Waiting>& pods, const Rooms& rooms, std::int64_t now)
       NUMAFIT_EXCLUDES(mutex_);
   void WakeSome(const std::vector<Chosen>& pods, std::int64_t now);
@@ -161,6 +165,7 @@ class WakeUp {
   std::vector<std::uint64_t> seen_;  // changes by node
   std::vector<Change> changed_;      // by node: its last change
   bool any_changed_ = false;
+  bool has_nominees_ = false;         // room is kept from some and not from others
   std::int64_t look_ms_ = 0;          // look again then, changes or not
   std::int64_t paid_ms_ = 0;          // wakes up to this time are paid for
   std::int64_t patches_from_ms_ = 0;  // none before: the last ones failed

@@ -30,6 +30,7 @@ enum class Reason {
   kNotGuaranteed,
   kSettling,
   kCoolingDown,
+  kKeptForNominee,
   kNoReport,
   kStaleReport,
   kKubeletAway,

@@ -34,6 +34,8 @@ std::string_view ReasonCode(Reason reason) {
       return "settling";
     case Reason::kCoolingDown:
       return "cooling-down";
+    case Reason::kKeptForNominee:
+      return "kept-for-nominee";
     case Reason::kNoReport:
       return "no-report";
     case Reason::kStaleReport:
@@ -64,6 +66,8 @@ std::string_view ReasonText(Reason reason) {
       return "numafit: earlier Pods have not shown yet where they landed";
     case Reason::kCoolingDown:
       return "numafit: kubelet refused this shape here a moment ago";
+    case Reason::kKeptForNominee:
+      return "numafit: room is kept for a Pod that is nominated to this node";
     case Reason::kNoReport:
       return "numafit: no report from this node";
     case Reason::kStaleReport:

@@ -85,6 +85,7 @@ class ApiStub::Impl {
   std::condition_variable news;
   std::atomic<bool> stopping = false;
   std::deque<Kind> kinds;
+  std::deque<Kind> empty_kinds;  // what a selector leaves of each
   httplib::Server server;
   int port = 0;
   std::thread thread;
@@ -101,13 +102,18 @@ ApiStub::~ApiStub() {
 
 int ApiStub::Serve(const std::string& path, Encoding encoding, Count count, List list) {
   Impl* const impl = impl_.get();
+  Impl::Kind& nobody = impl->empty_kinds.emplace_back(
+      encoding, [] { return std::size_t{0}; }, list);
   Impl::Kind& kind = impl->kinds.emplace_back(encoding, std::move(count), std::move(list));
-  impl->server.Get(path,
-                   [impl, &kind](const httplib::Request& request, httplib::Response& response) {
-                     if (request.get_param_value("watch") == "true")
-                       return impl->Watch(kind, response);
-                     impl->Page(kind, request, response);
-                   });
+  impl->server.Get(
+      path, [impl, &kind, &nobody](const httplib::Request& request, httplib::Response& response) {
+        // Nobody is nominated.
+        const bool none = request.get_param_value("fieldSelector").find("nominatedNodeName!=") !=
+                          std::string::npos;
+        Impl::Kind& asked = none ? nobody : kind;
+        if (request.get_param_value("watch") == "true") return impl->Watch(asked, response);
+        impl->Page(asked, request, response);
+      });
   return static_cast<int>(impl->kinds.size()) - 1;
 }
 

@@ -184,6 +184,54 @@ TEST_F(Reports, AReportThatCannotBeRightChangesNothing) {
   EXPECT_THAT(Fitting(4, {"a"}), IsEmpty());
 }
 
+TEST_F(Reports, RoomIsKeptForThePodThatASchedulerHasNominated) {
+  Report("a", {{"x", 4, 0}});
+  api::Pod pod;
+  pod.metadata.name = "nominee";
+  pod.metadata.namespace_ = "default";
+  pod.metadata.uid = "uid-nominee";
+  pod.priority = 10;
+  pod.status.phase = "Pending";
+  pod.status.nominated_node_name = "a";
+  api::Container container;
+  container.name = "main";
+  container.resources.limits[test::kGpu] = api::Quantity::FromInt(4);
+  pod.containers.push_back(container);
+  server_.PutPod(pod);
+  Start();  // it was there before
+  const auto answer = [this] {
+    const auto response =
+        RawClient(app_->port()).Post("/filter", ArgsJson(PodJson("asks", 2, 0), {"a"}));
+    return json::parse(response.body);
+  };
+  EXPECT_EQ(answer()["FailedAndUnresolvableNodes"]["a"],
+            policy::ReasonText(policy::Reason::kKeptForNominee));
+  const auto gate = RawClient(app_->port()).Post("/bind", BindJson("asks", "a"));
+  EXPECT_EQ(json::parse(gate.body)["Error"], policy::ReasonText(policy::Reason::kKeptForNominee));
+  const json nodes = json::parse(RawClient(app_->read_port()).Get("/v1/nodes").body)["nodes"];
+  EXPECT_EQ(nodes[0]["states"], json::array({"kept-for-nominee"}));
+  // The nominee itself, and those above it.
+  std::string nominee = PodJson("nominee", 4, 0);
+  EXPECT_EQ(
+      json::parse(
+          RawClient(app_->port()).Post("/filter", ArgsJson(nominee, {"a"})).body)["NodeNames"],
+      json::array({"a"}));
+  std::string above = PodJson("above", 2, 0);
+  above.replace(above.find(R"("spec":{)"), 8, R"("spec":{"priority":11,)");
+  EXPECT_EQ(json::parse(
+                RawClient(app_->port()).Post("/filter", ArgsJson(above, {"a"})).body)["NodeNames"],
+            json::array({"a"}));
+  // It is taken back.
+  pod.status.nominated_node_name.clear();
+  server_.PutPod(pod);
+  EXPECT_TRUE(Soon([&] { return answer()["NodeNames"] == json::array({"a"}); }));
+  pod.status.nominated_node_name = "a";
+  server_.PutPod(pod);
+  EXPECT_TRUE(Soon([&] { return answer()["NodeNames"].empty(); }));
+  server_.DeletePod("default", "nominee");
+  EXPECT_TRUE(Soon([&] { return answer()["NodeNames"] == json::array({"a"}); }));
+}
+
 TEST_F(Reports, AKubeletsRefusalAfterOurOkIsCountedAndCooledDown) {
   Report("a", {});
   Start();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -183,6 +184,39 @@ TEST_F(WakeUpTest, AListAfterAnOutageIsNews) {
 }
 
 // A taint, a node selector: some node fits, but the scheduler does not offer it.
+TEST_F(WakeUpTest, RoomThatIsKeptForANomineeWakesThatOneAlone) {
+  Make(1);
+  FillAll(1);
+  Refuse("low", 4, 1, /*priority=*/1);
+  Refuse("nominee", 4, 1, /*priority=*/5);
+  Refuse("high", 4, 1, /*priority=*/9);
+  api::Pod nominee = ParsePod("nominee", 4);
+  nominee.priority = 5;
+  nominee.status.nominated_node_name = "node-0000";
+  fleet_->UpsertNominee(nominee);
+  EXPECT_EQ(Step(), Names{});
+  Leave("left-0");
+  EXPECT_EQ(Step(), (Names{"high", "nominee"}));
+  // The other side is for whoever waits.
+  Leave("right-0");
+  Names woken = Step(60'000);
+  EXPECT_NE(std::find(woken.begin(), woken.end(), "low"), woken.end());
+}
+
+TEST_F(WakeUpTest, ANominationThatEndsIsRoom) {
+  Make(1);
+  Take("left", 0);
+  api::Pod nominee = ParsePod("nominee", 4);
+  nominee.priority = 5;
+  nominee.status.nominated_node_name = "node-0000";
+  fleet_->UpsertNominee(nominee);
+  Refuse("low", 4, 1);
+  EXPECT_EQ(Step(), Names{});
+  EXPECT_EQ(Step(), Names{});
+  fleet_->DeleteNominee("uid-nominee");
+  EXPECT_EQ(Step(), Names{"low"});
+}
+
 TEST_F(WakeUpTest, WakesInVainBecomeRare) {
   FillAll(2);
   Refuse("a", 4);

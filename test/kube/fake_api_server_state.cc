@@ -133,6 +133,19 @@ bool FakeApiServer::State::Fault(const httplib::Request& request, httplib::Respo
   return false;
 }
 
+bool FakeApiServer::State::Selects(const httplib::Request& request, const Stored& object) {
+  // Of the selectors only this one: a client that asks for Pods with a node is sent all of them,
+  // and has to bear it.
+  if (request.get_param_value("fieldSelector").find("status.nominatedNodeName!=") ==
+      std::string::npos) {
+    return true;
+  }
+  const auto text = [&object](const char* part, const char* key) {
+    return object.as_json.value(part, json::object()).value(key, "");
+  };
+  return text("spec", "nodeName").empty() && !text("status", "nominatedNodeName").empty();
+}
+
 std::vector<std::pair<std::string, const Stored*>> FakeApiServer::State::Objects(
     Collection collection, const std::string& from) const {
   std::vector<std::pair<std::string, const Stored*>> all;
@@ -176,6 +189,7 @@ void FakeApiServer::State::List(Collection collection, const httplib::Request& r
       next = key;
       break;
     }
+    if (!Selects(request, *object)) continue;
     items.push_back(object->protobuf);
     json_items.push_back(object->as_json);
   }
@@ -249,7 +263,7 @@ void FakeApiServer::State::Watch(Collection collection, const httplib::Request& 
   changed.notify_all();
   response.set_chunked_content_provider(
       as_json ? "application/json" : std::string(kProtobuf) + ";stream=watch",
-      [this, collection, as_json, last = from, told = signals.size()](
+      [this, collection, as_json, request, last = from, told = signals.size()](
           std::size_t, httplib::DataSink& sink) mutable {
         std::unique_lock lock2(mutex);
         const auto news = [&] {
@@ -262,7 +276,9 @@ void FakeApiServer::State::Watch(Collection collection, const httplib::Request& 
           if (change.version <= last) continue;
           last = change.version;
           if (change.collection != collection) continue;
-          const std::string bytes = Frame(change.type, collection, change.object, as_json);
+          // What is not selected any more is gone for this watch.
+          const std::string type = Selects(request, change.object) ? change.type : "DELETED";
+          const std::string bytes = Frame(type, collection, change.object, as_json);
           if (!sink.write(bytes.data(), bytes.size())) return false;
         }
         bool end = false;

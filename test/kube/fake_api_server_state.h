@@ -135,6 +135,7 @@ struct FakeApiServer::State {
   [[nodiscard]] bool Serves(Collection collection) const;
   void Log(Collection collection, const char* type, Stored object);
 
+  [[nodiscard]] static bool Selects(const httplib::Request& request, const Stored& object);
   // Under the lock: key and object of everything in a collection, from `from` on.
   [[nodiscard]] std::vector<std::pair<std::string, const Stored*>> Objects(
       Collection collection, const std::string& from) const;

@@ -2,12 +2,14 @@ package tests
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	core "k8s.io/api/core/v1"
 	scheduling "k8s.io/api/scheduling/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"numafit.io/test/lab/cluster"
 )
@@ -70,6 +72,38 @@ func TestNobodyIsKilledInVain(t *testing.T) {
 				t.Error(message)
 			}
 		}
+		deleteAll(t, lab)
+	})
+	// By count both have room, and on one NUMA node only the first to come.
+	t.Run("room is kept for a nominated Pod", func(t *testing.T) {
+		create(t, lab, pinned("runs", "high", 3))
+		eventually(t, 20*time.Second, "runs to run", func() string { return notRunning(t, lab, "runs") })
+		nominee := pinned("nominee", "high", 3)
+		nominee.Spec.SchedulingGates = []core.PodSchedulingGate{{Name: "example.com/later"}}
+		create(t, lab, nominee)
+		pods := lab.Client.CoreV1().Pods("default")
+		if _, err := pods.Patch(t.Context(), "nominee", types.MergePatchType,
+			[]byte(`{"status":{"nominatedNodeName":"`+node.Name+`"}}`), meta.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+		create(t, lab, pinned("small", "low", 2))
+		eventually(t, 20*time.Second, "small to be refused", func() string {
+			message := scheduledMessage(list(t, lab)["small"])
+			if !strings.Contains(message, "numafit: room is kept for a Pod that is nominated to this node") {
+				return message
+			}
+			return ""
+		})
+		if _, err := pods.Patch(t.Context(), "nominee", types.MergePatchType,
+			[]byte(`{"spec":{"schedulingGates":null}}`), meta.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 20*time.Second, "the nominated Pod to run", func() string { return notRunning(t, lab, "nominee") })
+		if err := pods.Delete(t.Context(), "nominee", meta.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 60*time.Second, "small to run", func() string { return notRunning(t, lab, "small") })
+		checkNoneFailed(t, list(t, lab))
 	})
 }
 
