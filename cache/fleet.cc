@@ -149,6 +149,7 @@ int FleetImpl::AddNode(const std::string& name) {
                     .contradictions = 0,
                     .cool_downs = {},
                     .nominees = nullptr,
+                    .nominees_changed = false,
                     .counts = nullptr,
                     .facts = nullptr,
                     .report_error = {},

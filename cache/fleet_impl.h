@@ -36,6 +36,7 @@ struct NodeEntry {
   };
   std::vector<CoolDown> cool_downs;
   std::shared_ptr<const Nominees> nominees;  // null: it has none
+  bool nominees_changed = false;             // since readers saw them
   std::unique_ptr<CountedNode> counts;       // used while there is no report; null: there are none
   // For people (NodeView).
   std::shared_ptr<const ReportFacts> facts;

@@ -67,6 +67,7 @@ std::vector<Nomination> FleetImpl::NominationsOf(int node) {
 void FleetImpl::SetNominations(int node, std::vector<Nomination> nominations) {
   Node(node).nominees =
       nominations.empty() ? nullptr : std::make_shared<const Nominees>(std::move(nominations));
+  Node(node).nominees_changed = true;
   MarkDirty(node);
 }
 

@@ -92,9 +92,7 @@ void FleetImpl::Publish() {
     entry.contradictions = contradictions;
     std::shared_ptr<const NodeState> state =
         table_.Intern(Describe(entry, entry.ledger.Describe()));
-    if (state == entry.state && entry.nominees == nominees_[static_cast<std::size_t>(node)]) {
-      continue;
-    }
+    if (!std::exchange(entry.nominees_changed, false) && state == entry.state) continue;
     old.push_back(std::exchange(entry.state, std::move(state)));
     changed.push_back(node);
   }
