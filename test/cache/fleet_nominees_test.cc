@@ -21,7 +21,8 @@ api::Pod PodOf(const std::string& uid, int gpus, std::int32_t priority) {
   pod.metadata.uid = uid;
   pod.priority = priority;
   pod.status.phase = "Pending";
-  for (const policy::ContainerDemand& each : test::Want(gpus, 0)->containers) {
+  const auto demand = test::Want(gpus, 0);
+  for (const policy::ContainerDemand& each : demand->containers) {
     api::Container container;
     container.name = each.name;
     for (const auto& [resource, count] : each.devices) {

@@ -187,16 +187,23 @@ TEST_F(Reports, AReportThatCannotBeRightChangesNothing) {
 TEST_F(Reports, RoomIsKeptForThePodThatASchedulerHasNominated) {
   Report("a", {{"x", 4, 0}});
   api::Pod pod;
-  pod.metadata.name = "nominee";
+  pod.metadata.name = "x";
   pod.metadata.namespace_ = "default";
-  pod.metadata.uid = "uid-nominee";
-  pod.priority = 10;
-  pod.status.phase = "Pending";
-  pod.status.nominated_node_name = "a";
+  pod.metadata.uid = "uid-x";
   api::Container container;
   container.name = "main";
   container.resources.limits[test::kGpu] = api::Quantity::FromInt(4);
   pod.containers.push_back(container);
+  api::Pod runs = pod;
+  runs.node_name = "a";
+  runs.status.phase = "Running";
+  runs.status.container_statuses = 1;
+  server_.PutPod(runs);
+  pod.metadata.name = "nominee";
+  pod.metadata.uid = "uid-nominee";
+  pod.priority = 10;
+  pod.status.phase = "Pending";
+  pod.status.nominated_node_name = "a";
   server_.PutPod(pod);
   Start();  // it was there before
   const auto answer = [this] {
