@@ -1,6 +1,7 @@
 #include "extender/pod_reader.h"
 
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,17 @@ class Reader {
     std::string_view text;
     if (value.get(text) != simdjson::SUCCESS) return Fail(path, "a string");
     out->assign(text);
+  }
+
+  void Int32(const element& object, std::string_view key, std::string_view path,
+             std::int32_t* out) {
+    element value;
+    if (!Find(object, key, &value)) return;
+    std::int64_t number = 0;
+    if (value.get(number) != simdjson::SUCCESS || number != static_cast<std::int32_t>(number)) {
+      return Fail(path, "a whole number of 32 bits");
+    }
+    *out = static_cast<std::int32_t>(number);
   }
 
   void Quantities(const element& object, std::string_view key, const std::string& path,
@@ -135,6 +147,7 @@ void ReadMetadata(const element& value, Reader* reader, api::ObjectMeta* metadat
 void ReadSpec(const element& value, Reader* reader, api::Pod* pod) {
   reader->String(value, "nodeName", "spec.nodeName", &pod->node_name);
   reader->String(value, "schedulerName", "spec.schedulerName", &pod->scheduler_name);
+  reader->Int32(value, "priority", "spec.priority", &pod->priority);
   reader->Containers(value, "initContainers", "spec.initContainers", &pod->init_containers);
   reader->Containers(value, "containers", "spec.containers", &pod->containers);
   reader->Names(value, "resourceClaims", "spec.resourceClaims", &pod->resource_claims);

@@ -113,10 +113,10 @@ TEST_F(FleetNomineesTest, WhoLeavesItsRoomGetsTheRest) {
   Nominate("a", 4, 10);
   Expect("b", 4, 0, Reason::kFits);
   Expect("b", 2, 0, Reason::kFits);
-  // Both NUMA nodes would be touched.
-  Run("r", 2);
+  // The next two go to NUMA node 0 as well, and then it is full.
+  fleet_->Reserve("n0", "r", "default/r", *test::Want(2, 0));
   Expect("b", 2, 0, Reason::kFits);
-  Run("s", 2);
+  fleet_->Reserve("n0", "s", "default/s", *test::Want(2, 0));
   Expect("b", 2, 0, Reason::kKeptForNominee);
 }
 

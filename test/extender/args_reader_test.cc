@@ -3,6 +3,7 @@
 #include <string>
 
 #include "extender/http/parked_server.h"
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "test/extender/support.h"
@@ -98,6 +99,10 @@ TEST_F(ArgsReaderTest, SaysWhichFieldHasAWrongType) {
   EXPECT_EQ(Error(R"({"Nodes":{"items":[{"metadata":{}}]}})"),
             "Nodes.items[0].metadata.name: expected a string");
   EXPECT_EQ(Error(R"({"Pod":{"metadata":{"name":5}}})"), "Pod.metadata.name: expected a string");
+  for (const char* priority : {"\"7\"", "1.5", "3000000000", "1e300", "[]"}) {
+    EXPECT_EQ(Error(fmt::format(R"({{"Pod":{{"spec":{{"priority":{}}}}}}})", priority)),
+              "Pod.spec.priority: expected a whole number of 32 bits");
+  }
   EXPECT_EQ(Error(R"({"Pod":{"spec":{"containers":[{},7]}}})"),
             "Pod.spec.containers[1]: expected an object");
   EXPECT_NE(Error(R"({"Pod":{"spec":{"containers":[{"resources":{"limits":{"a/b":"x"}}}]}}})")
@@ -106,14 +111,16 @@ TEST_F(ArgsReaderTest, SaysWhichFieldHasAWrongType) {
 }
 
 TEST_F(ArgsReaderTest, ReadsEveryFieldOfThePod) {
-  ASSERT_TRUE(Read(R"({"Pod":{"metadata":{"name":"n","namespace":"s","uid":"u","annotations":)"
-                   R"({"numafit.io/alignment":"fit","other":"x"}},"spec":{"schedulerName":"p",)"
-                   R"("nodeName":"","initContainers":[{"name":"i","restartPolicy":"Always",)"
-                   R"("resources":{"limits":{"a/b":2,"cpu":0.5}}}],"containers":[{"name":"c",)"
-                   R"("resources":{"requests":{"cpu":"500m"},"claims":[{"name":"gpus"}]}}],)"
-                   R"("resources":{"limits":{"memory":"1Gi"}},"resourceClaims":[{"name":"gpus"}]},)"
-                   R"("status":{"nominatedNodeName":"node-1"}}})")
-                  .ok());
+  ASSERT_TRUE(
+      Read(
+          R"({"Pod":{"metadata":{"name":"n","namespace":"s","uid":"u","annotations":)"
+          R"({"numafit.io/alignment":"fit","other":"x"}},"spec":{"schedulerName":"p","priority":-7,)"
+          R"("nodeName":"","initContainers":[{"name":"i","restartPolicy":"Always",)"
+          R"("resources":{"limits":{"a/b":2,"cpu":0.5}}}],"containers":[{"name":"c",)"
+          R"("resources":{"requests":{"cpu":"500m"},"claims":[{"name":"gpus"}]}}],)"
+          R"("resources":{"limits":{"memory":"1Gi"}},"resourceClaims":[{"name":"gpus"}]},)"
+          R"("status":{"nominatedNodeName":"node-1"}}})")
+          .ok());
   const api::Pod& pod = args_.pod;
   EXPECT_EQ(pod.metadata.annotations.size(), 1U);
   EXPECT_TRUE(pod.init_containers.at(0).restart_always);
@@ -125,6 +132,7 @@ TEST_F(ArgsReaderTest, ReadsEveryFieldOfThePod) {
   ASSERT_TRUE(pod.resources.has_value());
   EXPECT_EQ(pod.resources->limits.at("memory").value(), 1LL << 30);
   EXPECT_EQ(pod.scheduler_name, "p");
+  EXPECT_EQ(pod.priority, -7);
   EXPECT_EQ(pod.status.nominated_node_name, "node-1");
 }
 
