@@ -1,4 +1,5 @@
 #include "api/crd/node_report_crd.h"
+#include "api/crd/node_report_fields.h"
 
 #include <gtest/gtest.h>
 
@@ -27,6 +28,24 @@ TEST(NodeReportCrdTest, TheFileIsWhatTheGeneratorSays) {
       << "run hack/generate.sh";
 }
 
+TEST(NodeReportFieldsTest, TheFileIsWhatTheGeneratorSays) {
+  const auto fields = NodeReportFields(Descriptors());
+  ASSERT_TRUE(fields.ok()) << fields.status();
+  EXPECT_TRUE(ReadFile(test::SourceDir() + "/docs/node-report-fields.md") == *fields)
+      << "run hack/generate.sh";
+}
+
+TEST(NodeReportFieldsTest, SaysTypeAndMeaning) {
+  const auto fields = NodeReportFields(Descriptors());
+  ASSERT_TRUE(fields.ok()) << fields.status();
+  for (const char* part :
+       {"| `noTopology` | true or false | The plugin publishes no topology for them",
+        "| `numaNodes` | list: NumaNode | By id. |", "| `free` | text by name | Type to bytes. |",
+        "## RdmaDevice\n\nAn RDMA device of the host"}) {
+    EXPECT_NE(fields->find(part), std::string::npos) << part;
+  }
+}
+
 TEST(NodeReportCrdTest, HasTypesBoundsAndWords) {
   const auto crd = NodeReportCrd(Descriptors());
   ASSERT_TRUE(crd.ok()) << crd.status();
@@ -43,6 +62,7 @@ TEST(NodeReportCrdTest, OtherBytesAreAnError) {
   EXPECT_FALSE(NodeReportCrd("").ok());
   EXPECT_FALSE(NodeReportCrd("garbage").ok());
   EXPECT_FALSE(NodeReportCrd(Descriptors().substr(0, 100)).ok());
+  EXPECT_FALSE(NodeReportFields("garbage").ok());
 }
 
 }  // namespace
