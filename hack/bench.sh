@@ -36,7 +36,7 @@ case "$command" in
     program policy_bench
     program admit_bench
     need_go
-    judge=$(cd "$ROOT" && oracle 1.36)
+    judge=$ROOT/$(cd "$ROOT" && oracle 1.36)
     options=() times=()
     while [ $# -gt 0 ]; do
       case "$1" in
