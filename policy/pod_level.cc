@@ -26,11 +26,13 @@ void Add(const MemoryRequests& requests, BytesByType& sums) {
   for (const MemoryRequests::Item& item : requests.items) sums[item.type] += item.bytes;
 }
 
-// Without blocks of nothing.
+// Without blocks of nothing, and of hugepages of a size that no NUMA node has: no book has a place
+// for these.
 MemoryBlocks BlocksOf(const BytesByType& bytes, NumaMask numa) {
   MemoryBlocks blocks;
   for (const auto& [type, size] : bytes) {
-    if (size > 0) blocks.push_back({.numa = numa, .type = type, .size = size});
+    if (size > 0 && type != kUnknownMemoryType)
+      blocks.push_back({.numa = numa, .type = type, .size = size});
   }
   return blocks;
 }
