@@ -180,9 +180,9 @@ class Fleet {
 
   // --- nominations: Pods without a node for which kube-scheduler has chosen one ---
   // kube-scheduler counts what they ask for against every Pod of at most their priority, and tells
-  // extenders nothing about it (kubernetes.md 1.1): whoever asks the readers below looks at
+  // extenders nothing about it (kubernetes.md 1.4): whoever asks the readers below looks at
   // NomineesOf, too; Reserve does. A Pod that has a node, or no nomination, or that has ended, is
-  // no nominee any more; one nominated to an unknown node is none.
+  // no nominee any more; one nominated to a node that a fleet file does not name is none.
   virtual void ReplaceNominees(const std::vector<api::Pod>& pods) = 0;
   virtual void UpsertNominee(const api::Pod& pod) = 0;
   virtual void DeleteNominee(std::string_view uid) = 0;

@@ -31,9 +31,7 @@ std::size_t PartsOf(std::size_t fleet, std::size_t offered) {
 
 WakeUp::WakeUp(Options options, Parts parts) : options_(std::move(options)), parts_(parts) {}
 
-WakeUp::~WakeUp() {
-  Stop();
-}
+WakeUp::~WakeUp() = default;
 
 void WakeUp::Refused(const api::Pod& pod, const PodQuestion& question, std::size_t offered,
                      std::uint64_t moment) {
@@ -309,24 +307,14 @@ std::int64_t WakeUp::Pause(int times) const {
 }
 
 void WakeUp::Start(std::function<bool()> may_wake) {
-  thread_ = std::thread([this, may_wake = std::move(may_wake)] {
-    std::unique_lock<std::mutex> lock(stop_mutex_);
-    const std::chrono::milliseconds period(options_.period_ms);
-    while (!stop_changed_.wait_for(lock, period, [this] { return stopping_; })) {
-      lock.unlock();
-      if (may_wake()) Step();
-      lock.lock();
-    }
-  });
+  thread_.Start(std::chrono::milliseconds(options_.period_ms),
+                [this, may_wake = std::move(may_wake)] {
+                  if (may_wake()) Step();
+                });
 }
 
 void WakeUp::Stop() {
-  {
-    const std::lock_guard<std::mutex> lock(stop_mutex_);
-    stopping_ = true;
-  }
-  stop_changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  thread_.Stop();
 }
 
 }  // namespace numafit::extender

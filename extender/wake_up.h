@@ -26,15 +26,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -44,6 +41,7 @@
 #include "cache/verdicts.h"
 #include "extender/decision_log.h"
 #include "extender/metrics.h"
+#include "extender/periodic_thread.h"
 #include "extender/pod_question.h"
 #include "kube/client.h"
 
@@ -172,10 +170,7 @@ class WakeUp {
   int failures_ = 0;
   std::size_t turn_ = 0;
 
-  std::mutex stop_mutex_;
-  std::condition_variable stop_changed_;
-  bool stopping_ = false;
-  std::thread thread_;
+  PeriodicThread thread_;  // last: it uses all of the above
 };
 
 }  // namespace numafit::extender
