@@ -26,13 +26,13 @@ void Add(const MemoryRequests& requests, BytesByType& sums) {
   for (const MemoryRequests::Item& item : requests.items) sums[item.type] += item.bytes;
 }
 
-// Without blocks of nothing, and of hugepages of a size that no NUMA node has: no book has a place
-// for these.
+// Without blocks of nothing. Hugepages of a size that no NUMA node has can be asked for only by a
+// container whose Pod has none, which no API server lets pass: no book has a place for them.
 MemoryBlocks BlocksOf(const BytesByType& bytes, NumaMask numa) {
   MemoryBlocks blocks;
   for (const auto& [type, size] : bytes) {
-    if (size > 0 && type != kUnknownMemoryType)
-      blocks.push_back({.numa = numa, .type = type, .size = size});
+    if (size == 0 || type == kUnknownMemoryType) continue;
+    blocks.push_back({.numa = numa, .type = type, .size = size});
   }
   return blocks;
 }

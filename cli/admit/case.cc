@@ -374,12 +374,8 @@ class StepReader {
   void ReadAdmit(const Node& node, CaseStep& step) {
     step.kind = CaseStep::Kind::kAdmit;
     step.pod = ReadPod(node.At("admit"));
-    if (step.pod.pod_level_resources && allocates_pods_as_a_whole_ && AsksForDevices(step.pod)) {
-      throw CaseError{node.path() +
-                          ".admit.resources: with the gate PodLevelResourceManagers, in pod scope, "
-                          "a Pod with Pod-level resources gets its devices only when its "
-                          "containers start: it cannot be judged",
-                      /*unimplemented=*/true};
+    if (step.pod.pod_level_resources && allocates_pods_as_a_whole_) {
+      CheckWhole(step.pod, node.path() + ".admit.resources: ");
     }
     if (!active_.insert(step.pod.name).second) {
       Fail(node.path() + ".admit",
@@ -393,6 +389,28 @@ class StepReader {
     std::string name = node.String();
     if (!known_.contains(name)) Fail(node.path(), "no Pod " + Quoted(name));
     return name;
+  }
+
+  // What the mirror does not follow in Pods that are allocated as a whole.
+  void CheckWhole(const CasePod& pod, const std::string& place) const {
+    if (AsksForDevices(pod)) {
+      throw CaseError{place +
+                          "with the gate PodLevelResourceManagers, in pod scope, a Pod with "
+                          "Pod-level resources gets its devices only when its containers start: "
+                          "it cannot be judged",
+                      /*unimplemented=*/true};
+    }
+    for (const CaseContainer& container : pod.containers) {
+      for (const auto& [name, amount] : container.compute_requests) {
+        if (!name.starts_with("hugepages-") || amount <= 0) continue;
+        const auto own = pod.pod_requests.find(name);
+        if (own != pod.pod_requests.end() && own->second > 0) continue;
+        throw CaseError{place + "container " + Quoted(container.name) + " asks for " + name +
+                            ", of which the Pod as a whole has none: no API server lets that "
+                            "pass, and it cannot be judged",
+                        /*unimplemented=*/true};
+      }
+    }
   }
 
   [[nodiscard]] bool AsksForDevices(const CasePod& pod) const {

@@ -92,6 +92,9 @@ CasePod ReadPod(const Node& node) {
       pod.containers.push_back(std::move(container));
     }
   }
+  if (!node.Has("containers") || node.At("containers").Items().empty()) {
+    Fail(node.path(), "Pod " + Quoted(pod.name) + " has no containers");
+  }
   if (node.Has("resources")) {
     const Resources resources = ReadResources(node.At("resources"));
     const policy::ResourceAmounts requests = ComputeAmounts(resources.requests);

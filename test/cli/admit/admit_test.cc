@@ -508,5 +508,44 @@ TEST(AnswerCase, APodThatIsNotMirroredIsUnsupported) {
   EXPECT_EQ(answer["unsupported"], true);
 }
 
+TEST(AnswerCase, HugepagesThatAWholePodHasNoneOfAreUnsupported) {
+  Json replayed = Base();
+  replayed["topologyPolicy"] = "restricted";
+  replayed["featureGates"] = {{"PodLevelResourceManagers", true}};
+  replayed["kubeletVersion"] = "v1.36.3";
+  replayed["steps"] =
+      Json::array({AdmitStep("p", {{"cpu", "1"}, {"memory", "1"}, {"hugepages-1Gi", "1Gi"}})});
+  for (const char* own : {"", "0", "1Gi"}) {
+    Json limits = {{"cpu", "1"}, {"memory", "1"}};
+    if (*own != 0) limits["hugepages-1Gi"] = own;
+    replayed["steps"][0]["admit"]["resources"] = {{"limits", limits}};
+    replayed["scope"] = "pod";
+    const Json answer = Ask(replayed);
+    replayed["scope"] = "container";
+    EXPECT_FALSE(Ask(replayed).contains("error"));
+    if (std::string_view(own) == "1Gi") {
+      EXPECT_FALSE(answer.contains("error"));
+      continue;
+    }
+    EXPECT_THAT(answer["error"].get<std::string>(),
+                HasSubstr("asks for hugepages-1Gi, of which the Pod as a whole has none"));
+    EXPECT_EQ(answer["unsupported"], true);
+  }
+}
+
+TEST(AnswerCase, APodWithoutContainersIsRefused) {
+  Json replayed = Base();
+  replayed["steps"] = Json::array({AdmitStep("p", {})});
+  Json& pod = replayed["steps"][0]["admit"];
+  pod["initContainers"] = pod["containers"];
+  for (const bool is_there : {true, false}) {
+    pod["containers"] = Json::array();
+    if (!is_there) pod.erase("containers");
+    const Json answer = Ask(replayed);
+    EXPECT_THAT(answer["error"].get<std::string>(), HasSubstr("has no containers"));
+    EXPECT_FALSE(answer.contains("unsupported"));
+  }
+}
+
 }  // namespace
 }  // namespace numafit::cli

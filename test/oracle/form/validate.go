@@ -85,6 +85,9 @@ func (p *Pod) validate() error {
 	if p.Name == "" {
 		return fmt.Errorf("admit: a Pod needs a name")
 	}
+	if len(p.Containers) == 0 {
+		return fmt.Errorf("admit: Pod %q has no containers", p.Name)
+	}
 	names := map[string]bool{}
 	for _, c := range p.All() {
 		if c.Name == "" || names[c.Name] {

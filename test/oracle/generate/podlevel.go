@@ -70,6 +70,12 @@ func (m *maker) whole(name string) *form.Pod {
 	return p
 }
 
+// pages of a size are in a quantity of bytes; none in an empty one.
+func (m *maker) pages(quantity, size string) uint64 {
+	bytes, _ := strconv.ParseUint(quantity, 10, 64)
+	return bytes / pageSizes[size]
+}
+
 // part is what a container asks for of what is left of its Pod's: for itself
 // when requests and limits are the same, else nothing or a part of it. It
 // returns what others can have no more, by the API server's rules.
@@ -92,8 +98,8 @@ func (m *maker) part(c *form.Container, pod map[string]string, cpus int, memory 
 	}
 	for _, size := range slices.Sorted(maps.Keys(m.managers.pages)) {
 		name := "hugepages-" + size
-		if _, has := pod[name]; has && m.chance(25) {
-			out[name] = strconv.FormatUint(oneOf[uint64](m, 0, 1, 1, 2)*pageSizes[size], 10)
+		if pages := m.pages(pod[name], size); pages > 0 && m.chance(25) {
+			out[name] = strconv.FormatUint(min(pages, oneOf[uint64](m, 0, 1, 1, 2))*pageSizes[size], 10)
 		}
 	}
 	c.Resources.Limits = orNone(out)
