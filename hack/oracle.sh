@@ -8,8 +8,8 @@
 #   hack/oracle.sh --record 2500 --kubernetes 1.37 > FILE
 #   hack/oracle.sh --kubernetes 1.35 --fixture NOTE [--name NAME] < case.jsonl   keeps a case and the real answer as a fixture
 #   hack/oracle.sh --known-answers                tests of the oracle itself, with 1.36 or --kubernetes MINOR
-#   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (300,000 or N) and 1.35 (a sixth) live, half of both
-#                                                 about devices alone, 20,000 pod-level of 1.36 (a fifteenth of N),
+#   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (180,000 or N) and 1.35 (a sixth) live, half of both
+#                                                 about devices alone, 12,000 pod-level of 1.36 (a fifteenth of N),
 #                                                 fixtures, recordings, mutations
 #
 # --managers devices|all|pod-level: cases about devices alone; about all managers (default), a third of them about devices
@@ -86,7 +86,7 @@ known() { # MINOR
 # Half of the random cases with the managers asked for, the others, which take half the time, about
 # devices alone.
 ci() {
-  local status=0 k n=${cases:-300000}
+  local status=0 k n=${cases:-180000}
   for k in 1.36 1.35; do
     "$(oracle $k)" fixtures --mirror "$judged" --managers "$managers" --fixtures test/oracle/fixtures || status=1
   done

@@ -49,11 +49,20 @@ part_unit() {
   ctest --test-dir build/dev -j "$NUMAFIT_JOBS" --output-on-failure
 }
 
+# run_tests PROGRAM...: several at once, each as a whole: a process for every single test, as ctest has
+# them, takes longer than the tests.
+run_tests() {
+  printf '%s\0' "$@" | xargs -0 -P "$NUMAFIT_JOBS" -I{} \
+    sh -c 'timeout 900 {} --gtest_brief=1 || { echo {} FAILED; exit 1; }'
+}
+
 # Everything in C++, with AddressSanitizer and UndefinedBehaviorSanitizer; clang checks the
 # annotations of locks meanwhile.
 part_asan() {
   build asan
-  ctest --test-dir build/asan -j "$NUMAFIT_JOBS" --output-on-failure
+  # The longest first.
+  run_tests $(ls -S build/asan/*_test)
+  test/layering/check.sh .
 }
 
 # What has threads. The one suppression is explained in its file.
@@ -61,7 +70,7 @@ part_tsan() {
   local tests=(cache_fleet_test kube_test extender_test extender_http_test)
   build tsan "${tests[@]}"
   export TSAN_OPTIONS="suppressions=$ROOT/test/tsan.supp"
-  printf 'build/tsan/%s\n' "${tests[@]}" | xargs -P "$NUMAFIT_JOBS" -I{} sh -c '{} --gtest_brief=1 || { echo {} FAILED; exit 1; }'
+  run_tests "${tests[@]/#/build/tsan/}"
 }
 
 # Every reader of bytes from outside; built with asan. fuzz_case replays what people type and takes
