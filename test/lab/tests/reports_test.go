@@ -14,6 +14,7 @@ import (
 	"time"
 
 	authentication "k8s.io/api/authentication/v1"
+	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,6 +50,7 @@ func TestReportsOutliveWhoeverIsKilled(t *testing.T) {
 		}
 		if wave == pods/podsInAWave-1 {
 			stop()
+			awaitDevices(t, lab)
 		}
 	}})
 	// An extender that has just started knows what one that has seen everything knows.
@@ -267,6 +269,28 @@ func (h *hunt) start() (stop func()) {
 		}
 		h.t.Logf("%d kubelets were killed", len(h.kubelets))
 	}
+}
+
+// awaitDevices waits until every Node says that it has the devices that its machine has. A kubelet that
+// has just started says that it has none, and may take a quarter of a minute to say otherwise:
+// kube-scheduler lets Pods wait until then.
+func awaitDevices(t *testing.T, lab *cluster.Cluster) {
+	t.Helper()
+	eventually(t, time.Minute, "the Nodes to have their devices", func() string {
+		for _, node := range lab.Nodes() {
+			seen, err := lab.Client.CoreV1().Nodes().Get(t.Context(), node.Name, meta.GetOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			for resource, devices := range node.Devices {
+				allocatable := seen.Status.Allocatable[core.ResourceName(resource)]
+				if allocatable.Value() != int64(len(devices)) {
+					return fmt.Sprintf("%s has %d of %d %s", node.Name, allocatable.Value(), len(devices), resource)
+				}
+			}
+		}
+		return ""
+	})
 }
 
 func (h *hunt) strike(i int) error {
