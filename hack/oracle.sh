@@ -8,9 +8,10 @@
 #   hack/oracle.sh --record 2500 --kubernetes 1.37 > FILE
 #   hack/oracle.sh --kubernetes 1.35 --fixture NOTE [--name NAME] < case.jsonl   keeps a case and the real answer as a fixture
 #   hack/oracle.sh --known-answers                tests of the oracle itself, with 1.36 or --kubernetes MINOR
-#   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (180,000 or N) and 1.35 (a sixth) live, half of both
-#                                                 about devices alone, 12,000 pod-level of 1.36 (a fifteenth of N),
-#                                                 fixtures, recordings, mutations
+#   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (300,000 or N) and 1.35 (a sixth) live, a quarter
+#                                                 of both about all managers, the others, which take a third of
+#                                                 the time, about devices alone; 12,000 pod-level of 1.36 (a
+#                                                 twenty-fifth of N), fixtures, recordings, mutations
 #
 # --managers devices|all|pod-level: cases about devices alone; about all managers (default), a third of them about devices
 # alone; with the gate PodLevelResourceManagers on and Pods that have resources of their own (from 1.36). Fixtures about
@@ -83,10 +84,8 @@ known() { # MINOR
   (cd test/oracle && go test -modfile="mod/k${1/./}.mod" -tags "k${1/./}" ./...)
 }
 
-# Half of the random cases with the managers asked for, the others, which take half the time, about
-# devices alone.
 ci() {
-  local status=0 k n=${cases:-180000}
+  local status=0 k n=${cases:-300000}
   for k in 1.36 1.35; do
     "$(oracle $k)" fixtures --mirror "$judged" --managers "$managers" --fixtures test/oracle/fixtures || status=1
   done
@@ -94,11 +93,11 @@ ci() {
     "$(oracle none)" replay "test/oracle/recorded/$k.jsonl.gz" --mirror "$judged" || status=1
   done
   mutations "$seed" || status=1
-  compare 1.36 "$((n - n / 2))" "$seed" || status=1
-  managers=devices compare 1.36 "$((n / 2))" "$((seed + 1))" || status=1
-  managers=pod-level compare 1.36 "$((n / 15))" "$((seed + 2))" || status=1
-  compare 1.35 "$((n / 6 - n / 12))" "$((seed + 3))" || status=1
-  managers=devices compare 1.35 "$((n / 12))" "$((seed + 4))" || status=1
+  compare 1.36 "$((n / 4))" "$seed" || status=1
+  managers=devices compare 1.36 "$((n - n / 4))" "$((seed + 1))" || status=1
+  managers=pod-level compare 1.36 "$((n / 25))" "$((seed + 2))" || status=1
+  compare 1.35 "$((n / 24))" "$((seed + 3))" || status=1
+  managers=devices compare 1.35 "$((n / 6 - n / 24))" "$((seed + 4))" || status=1
   return $status
 }
 
