@@ -15,6 +15,7 @@ packages=(
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev
+  llvm-16  # its symbolizer: sanitizers name functions, and suppressions go by names
   # the lab: namespaces, certificates
   iproute2 util-linux openssl curl
   # prometheus and promtool, for the alerts

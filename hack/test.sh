@@ -56,10 +56,14 @@ run_tests() {
     sh -c 'timeout 900 {} --gtest_brief=1 || { echo {} FAILED; exit 1; }'
 }
 
+# How sanitizers find out what a function is called.
+symbolizer=external_symbolizer_path=$(command -v llvm-symbolizer-16 || true)
+
 # Everything in C++, with AddressSanitizer and UndefinedBehaviorSanitizer; clang checks the
 # annotations of locks meanwhile.
 part_asan() {
   build asan
+  export ASAN_OPTIONS=$symbolizer UBSAN_OPTIONS=$symbolizer:print_stacktrace=1
   # The longest first.
   run_tests $(ls -S build/asan/*_test)
   test/layering/check.sh .
@@ -69,7 +73,7 @@ part_asan() {
 part_tsan() {
   local tests=(cache_fleet_test kube_test extender_test extender_http_test)
   build tsan "${tests[@]}"
-  export TSAN_OPTIONS="suppressions=$ROOT/test/tsan.supp"
+  export TSAN_OPTIONS="suppressions=$ROOT/test/tsan.supp:$symbolizer"
   run_tests "${tests[@]/#/build/tsan/}"
 }
 
