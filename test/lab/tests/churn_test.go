@@ -107,7 +107,11 @@ func watchRefusals(t *testing.T, lab *cluster.Cluster) func() []refusal {
 		defer mu.Unlock()
 		for _, condition := range pod.Status.Conditions {
 			if condition.Type == core.PodScheduled && condition.Status == core.ConditionTrue {
-				bound[pod.UID] = condition.LastTransitionTime.Time
+				// A kubelet that refuses the Pod writes the condition anew.
+				at, known := bound[pod.UID]
+				if since := condition.LastTransitionTime.Time; !known || since.Before(at) {
+					bound[pod.UID] = since
+				}
 			}
 		}
 		if pod.Status.Phase == core.PodFailed && pod.Status.Reason != "" {
