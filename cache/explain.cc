@@ -113,11 +113,13 @@ std::string FoldKey(const policy::Judgement& judgement, const std::string& answe
 // Changes of the request are looked for on so many distinct states at most.
 constexpr int kMostStatesForChanges = 64;
 
-// Judges every distinct state once.
+// Judges every distinct state once; with nominees, once for each node that has some.
 class Judge {
  public:
-  Judge(const policy::Demand& demand, const policy::ScoreStrategy* strategy)
-      : demand_(demand), strategy_(strategy) {}
+  // Ranks by `strategy`, whatever the options say. Both references are kept.
+  Judge(const policy::Demand& demand, const ExplainOptions& options,
+        const policy::ScoreStrategy* strategy)
+      : demand_(demand), options_(options), strategy_(strategy) {}
 
   struct Answer {
     policy::Judgement judgement;
@@ -126,10 +128,14 @@ class Judge {
     // Empty until they are asked for.
     std::optional<Changes> changes;
   };
-  const Answer& Of(const NodeState& state) {
-    const auto [found, is_new] = answers_.try_emplace(state.id);
+  const Answer& Of(const NodeView& view) {
+    const NodeState& state = *view.state;
+    const auto [found, is_new] = answers_.try_emplace(KeyOf(view));
     if (is_new) {
       found->second.judgement = JudgeOnNode(state, demand_, strategy_);
+      if (found->second.judgement.fits() && !LeavesRoom(view, state)) {
+        found->second.judgement.reason = Reason::kKeptForNominee;
+      }
       found->second.text = AnswerOf(state, demand_, found->second.judgement);
       for (const ResourceFree& resource : Asked(state, demand_)) {
         found->second.free += resource.total.at_least;
@@ -138,26 +144,36 @@ class Judge {
     return found->second;
   }
 
-  const Changes& ChangesOn(const NodeState& state) {
-    std::optional<Changes>& changes = answers_.at(state.id).changes;
-    if (!changes) {
-      changes.emplace();
+  const Changes& ChangesOn(const NodeView& view) {
+    Answer& answer = answers_.at(KeyOf(view));
+    if (!answer.changes) {
+      answer.changes.emplace();
       if (++states_with_changes_ <= kMostStatesForChanges) {
-        changes = ChangesThatPass(state, demand_, answers_.at(state.id).judgement);
+        answer.changes = ChangesThatPass(*view.state, demand_, answer.judgement);
       }
     }
-    return *changes;
+    return *answer.changes;
+  }
+
+  // Of the Pod that fits in `state`, which may be another than the node has now.
+  [[nodiscard]] bool LeavesRoom(const NodeView& view, const NodeState& state) const {
+    return view.nominees == nullptr ||
+           view.nominees->LeavesRoom(state, options_.uid, options_.priority, demand_);
   }
 
  private:
+  using Key = std::pair<std::uint64_t, const Nominees*>;
+  static Key KeyOf(const NodeView& view) { return {view.state->id, view.nominees.get()}; }
+
   const policy::Demand& demand_;
+  const ExplainOptions& options_;
   const policy::ScoreStrategy* strategy_;
-  std::map<std::uint64_t, Answer> answers_;
+  std::map<Key, Answer> answers_;
   int states_with_changes_ = 0;
 };
 
 NodeAnswer AnswerFor(const NodeView& view, const policy::Demand& demand, Judge& judge) {
-  const Judge::Answer& answer = judge.Of(*view.state);
+  const Judge::Answer& answer = judge.Of(view);
   NodeAnswer result;
   result.node = view.name;
   const policy::KubeletSettings& kubelet = view.state->topology->kubelet();
@@ -171,7 +187,7 @@ NodeAnswer AnswerFor(const NodeView& view, const policy::Demand& demand, Judge& 
   if (!known) return result;
   result.resources = Asked(*view.state, demand);
   result.compute = FreeCompute(*view.state, demand);
-  const Changes& changes = judge.ChangesOn(*view.state);
+  const Changes& changes = judge.ChangesOn(view);
   result.changes = changes.texts;
   result.notes = changes.faults;
   if (view.state->counts_only) {
@@ -199,13 +215,13 @@ bool Halve(policy::Demand& demand) {
 }
 
 // Fewer devices per container.
-void HelpBySize(const std::vector<NodeView>& fleet, const policy::Demand& demand,
-                std::vector<Help>& help) {
+void HelpBySize(const std::vector<const NodeView*>& nodes, const policy::Demand& demand,
+                const ExplainOptions& options, std::vector<Help>& help) {
   policy::Demand smaller = demand;
   while (Halve(smaller)) {
-    Judge judge(smaller, nullptr);
-    const auto fits = std::count_if(fleet.begin(), fleet.end(), [&](const NodeView& view) {
-      return judge.Of(*view.state).judgement.fits();
+    Judge judge(smaller, options, nullptr);
+    const auto fits = std::count_if(nodes.begin(), nodes.end(), [&](const NodeView* view) {
+      return judge.Of(*view).judgement.fits();
     });
     if (fits == 0) continue;
     std::string sizes;
@@ -230,11 +246,13 @@ int CountOf(const policy::DeviceHolding& holding) {
 }
 
 // A running Pod that would make room elsewhere, the ones with fewest devices first.
-void HelpByMove(const std::vector<NodeView>& fleet, const policy::Demand& demand,
-                std::vector<Help>& help) {
+void HelpByMove(const std::vector<const NodeView*>& nodes, const policy::Demand& demand,
+                const ExplainOptions& options, std::vector<Help>& help) {
+  const Judge judge(demand, options, nullptr);
   std::vector<std::tuple<int, std::string, std::string>> moves;
   std::size_t looked_at = 0;
-  for (const NodeView& view : fleet) {
+  for (const NodeView* const node : nodes) {
+    const NodeView& view = *node;
     if (!view.state->HasInventory() || !view.state->pending.empty()) continue;
     if (view.state->knowledge.usages.size() != 1 || ++looked_at > kMostNodesForMoves) continue;
     for (const PodOnNode& pod : view.pods) {
@@ -242,7 +260,8 @@ void HelpByMove(const std::vector<NodeView>& fleet, const policy::Demand& demand
       if (held.empty()) continue;
       NodeState without = *view.state;
       without.knowledge.usages.front().Remove(held);
-      if (!JudgeOnNode(without, demand, nullptr).fits()) continue;
+      if (!JudgeOnNode(without, demand, nullptr).fits() || !judge.LeavesRoom(view, without))
+        continue;
       moves.emplace_back(CountOf(held), view.name, pod.name);
     }
   }
@@ -265,12 +284,12 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
   Explanation result;
   result.pod = pod_name;
   result.wants = Wants(demand);
-  Judge judge(demand, options.strategy);
+  Judge judge(demand, options, options.strategy);
   std::vector<const NodeView*> order;
   for (const NodeView& view : fleet) {
     if (!options.node.empty() && view.name != options.node) continue;
     order.push_back(&view);
-    const policy::Judgement& judgement = judge.Of(*view.state).judgement;
+    const policy::Judgement& judgement = judge.Of(view).judgement;
     result.fit += judgement.fits() ? 1 : 0;
     result.guaranteed += judgement.fits() && IsCertain(judgement) ? 1 : 0;
   }
@@ -279,8 +298,8 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
   }
   result.nodes = static_cast<int>(order.size());
   std::stable_sort(order.begin(), order.end(), [&](const NodeView* a, const NodeView* b) {
-    const Judge::Answer& left = judge.Of(*a->state);
-    const Judge::Answer& right = judge.Of(*b->state);
+    const Judge::Answer& left = judge.Of(*a);
+    const Judge::Answer& right = judge.Of(*b);
     return std::forward_as_tuple(Rank(left.judgement), -left.judgement.score,
                                  left.judgement.fits() ? 0 : -left.free, a->name) <
            std::forward_as_tuple(Rank(right.judgement), -right.judgement.score,
@@ -289,7 +308,7 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
   if (result.fit > 0) result.best = order.front()->name;
   std::map<std::pair<std::string, std::string>, std::size_t> groups;
   for (const NodeView* view : order) {
-    const Judge::Answer& answer = judge.Of(*view->state);
+    const Judge::Answer& answer = judge.Of(*view);
     const policy::KubeletSettings& kubelet = view->state->topology->kubelet();
     const std::string settings =
         std::string(policy::TopologyPolicyName(kubelet.policy)) + VersionNote(kubelet.version);
@@ -302,8 +321,8 @@ absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const st
     }
   }
   if (result.fit == 0) {
-    HelpBySize(fleet, demand, result.help);
-    HelpByMove(fleet, demand, result.help);
+    HelpBySize(order, demand, options, result.help);
+    HelpByMove(order, demand, options, result.help);
   }
   return result;
 }

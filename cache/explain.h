@@ -69,7 +69,7 @@ struct Explanation {
   int guaranteed = 0;  // of these, where it is certain to be aligned (or has no need to be)
   std::string best;    // node, empty when none fits
   std::vector<NodeAnswer> answers;  // best first
-  std::vector<Help> help;           // only when no node fits
+  std::vector<Help> help;           // only when none of the nodes asked about fits
 };
 
 struct ExplainOptions {
@@ -78,10 +78,13 @@ struct ExplainOptions {
   bool fold = true;
   // Only this node; empty: all of them.
   std::string node;
+  // Who asks: of nominees, some have their room kept from it, others not (Nominees::LeavesRoom).
+  std::string uid;
+  std::int32_t priority = 0;
 };
 
-// NotFound when options.node is not in the fleet. Cost: one judgement per distinct state, and a few
-// hundred more when nothing fits.
+// NotFound when options.node is not in the fleet. Cost: one judgement per distinct state, for each
+// node with nominees one more and theirs, and a few hundred more when nothing fits.
 absl::StatusOr<Explanation> Explain(const std::vector<NodeView>& fleet, const std::string& pod_name,
                                     const policy::Demand& demand, const ExplainOptions& options);
 

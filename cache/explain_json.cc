@@ -85,7 +85,7 @@ json States(const NodeView& view) {
   add(view.state->barrier == policy::Reason::kKubeletAway, policy::Reason::kKubeletAway);
   add(view.state->knowledge.settling, policy::Reason::kSettling);
   add(!view.state->cooling.empty(), policy::Reason::kCoolingDown);
-  add(view.nominees > 0, policy::Reason::kKeptForNominee);
+  add(view.nominees != nullptr, policy::Reason::kKeptForNominee);
   return states;
 }
 

@@ -88,7 +88,7 @@ struct NodeView {
   // How long ago its agent was lost, as far as we have seen it go; else nothing.
   std::optional<std::int64_t> agent_lost_ms;
   std::shared_ptr<const ReportFacts> facts;  // of its report; null: there is none
-  std::size_t nominees = 0;                  // Pods that are nominated to it
+  std::shared_ptr<const Nominees> nominees;  // Pods that are nominated to it; null: there are none
   // Why the last report was not taken; empty: it was.
   std::string report_error;
   // How far the node's clock is ahead of ours (negative: behind, or its report took that long), as

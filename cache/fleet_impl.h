@@ -158,6 +158,8 @@ class FleetImpl final : public Fleet {
   void Forget(const std::string& key, bool never_admitted) NUMAFIT_REQUIRES(write_);
   void Erase(const std::vector<PodEntry*>& pods) NUMAFIT_REQUIRES(write_);
   void MarkDirty(int node) NUMAFIT_REQUIRES(write_);
+  // kNoNode: it is no nominee.
+  int NodeNominated(const api::Pod& pod) NUMAFIT_REQUIRES(write_) NUMAFIT_EXCLUDES(mutex_);
   void Nominate(const api::Pod& pod) NUMAFIT_REQUIRES(write_) NUMAFIT_EXCLUDES(mutex_);
   void EndNomination(std::string_view uid) NUMAFIT_REQUIRES(write_);
   std::vector<Nomination> NominationsOf(int node) NUMAFIT_REQUIRES(write_);

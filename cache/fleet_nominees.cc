@@ -32,21 +32,34 @@ void FleetImpl::DeleteNominee(std::string_view uid) {
   Publish();
 }
 
+int FleetImpl::NodeNominated(const api::Pod& pod) {
+  const std::string& name = pod.status.nominated_node_name;
+  const std::string& uid = pod.metadata.uid;
+  if (!pod.node_name.empty() || name.empty() || uid.empty() || pod.IsTerminal()) return kNoNode;
+  // Bound already, by news that came first.
+  if (const auto bound = pods_.find(uid); bound != pods_.end() && bound->second->seen) {
+    return kNoNode;
+  }
+  return FindOrAdd(name);
+}
+
 void FleetImpl::Nominate(const api::Pod& pod) {
   const std::string& uid = pod.metadata.uid;
+  const int node = NodeNominated(pod);
+  if (node == kNoNode) return EndNomination(uid);
+  Nomination nomination = {.uid = uid,
+                           .priority = pod.priority,
+                           .creation_time = pod.metadata.creation_time,
+                           .demand = DemandOfBound(pod)};
+  // Most news of a nominee are about its conditions.
+  if (const auto known = nominated_.find(uid); known != nominated_.end() && known->second == node) {
+    const std::vector<Nomination> nominations = NominationsOf(node);
+    if (std::find(nominations.begin(), nominations.end(), nomination) != nominations.end()) return;
+  }
   EndNomination(uid);
-  const std::string& name = pod.status.nominated_node_name;
-  if (!pod.node_name.empty() || name.empty() || uid.empty() || pod.IsTerminal()) return;
-  // Bound already, by news that came first.
-  if (const auto bound = pods_.find(uid); bound != pods_.end() && bound->second->seen) return;
-  const int node = FindOrAdd(name);
-  if (node == kNoNode) return;
   nominated_.emplace(uid, node);
   std::vector<Nomination> nominations = NominationsOf(node);
-  nominations.push_back({.uid = uid,
-                         .priority = pod.priority,
-                         .creation_time = pod.metadata.creation_time,
-                         .demand = DemandOfBound(pod)});
+  nominations.push_back(std::move(nomination));
   SetNominations(node, std::move(nominations));
 }
 

@@ -118,7 +118,7 @@ NodeView FleetImpl::View(int node) const {
   view.stale = entry.stale && !entry.state->counts_only;
   if (entry.agent_lost_at_ms) view.agent_lost_ms = options_.now_ms() - *entry.agent_lost_at_ms;
   view.facts = entry.facts;
-  if (entry.nominees != nullptr) view.nominees = entry.nominees->nominations().size();
+  view.nominees = entry.nominees;
   view.report_error = entry.report_error;
   view.clock_ahead_seconds = entry.clock_ahead_seconds;
   for (const PodEntry* pod : entry.ledger.pods()) {

@@ -22,6 +22,8 @@ struct Nomination {
 
   // Whose room is kept from whom: higher priority first, then the older one.
   friend bool operator<(const Nomination& a, const Nomination& b);
+  // Demands are compared as objects: the fleet has one for each that differs.
+  friend bool operator==(const Nomination&, const Nomination&) = default;
 };
 
 // Those of one node. Immutable.

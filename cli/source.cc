@@ -34,8 +34,11 @@ class LocalSource final : public Source {
       return absl::InvalidArgumentError(
           fmt::format("Pod {}: {}", pod.FullName(), std::string(demand.status().message())));
     }
-    const cache::ExplainOptions options = {
-        .strategy = policy::FindScoreStrategy(kStrategy), .fold = fold, .node = node};
+    const cache::ExplainOptions options = {.strategy = policy::FindScoreStrategy(kStrategy),
+                                           .fold = fold,
+                                           .node = node,
+                                           .uid = pod.metadata.uid,
+                                           .priority = pod.priority};
     const absl::StatusOr<cache::Explanation> explanation =
         cache::Explain(fleet_->Snapshot(), pod.FullName(), *demand, options);
     if (!explanation.ok()) return explanation.status();

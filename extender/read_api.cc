@@ -74,6 +74,8 @@ void ReadApi::Explain(const http::Request& request, http::Response& response) co
   if (!asked.ok()) return Fail(400, std::string(asked.message()), response);
   cache::ExplainOptions options;
   options.strategy = question.strategy;
+  options.uid = pod->metadata.uid;
+  options.priority = pod->priority;
   options.node = QueryValue(request.query, "node");
   options.fold = QueryValue(request.query, "all") != "true";
   const absl::StatusOr<cache::Explanation> explanation =

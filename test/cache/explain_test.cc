@@ -141,16 +141,18 @@ TEST_F(ExplainTest, EqualAnswersAreFoldedAndUnfolded) {
   const Explanation folded = Ask(*test::Want(4, 4));
   ASSERT_EQ(folded.answers.size(), 1U);
   EXPECT_THAT(folded.answers[0].alike, ElementsAre("n1", "n2", "n3", "n4"));
-  EXPECT_EQ(Ask(*test::Want(4, 4), {.strategy = nullptr, .fold = false, .node = ""}).answers.size(),
+  EXPECT_EQ(Ask(*test::Want(4, 4), {.strategy = nullptr, .fold = false, .node = "", .uid = ""})
+                .answers.size(),
             5U);
-  const Explanation one = Ask(*test::Want(4, 4), {.strategy = nullptr, .fold = true, .node = "n3"});
+  const Explanation one =
+      Ask(*test::Want(4, 4), {.strategy = nullptr, .fold = true, .node = "n3", .uid = ""});
   EXPECT_EQ(one.nodes, 1);
   EXPECT_EQ(one.answers[0].node, "n3");
-  EXPECT_EQ(
-      Explain(fleet_, "p", *test::Want(1, 1), {.strategy = nullptr, .fold = true, .node = "x"})
-          .status()
-          .code(),
-      absl::StatusCode::kNotFound);
+  EXPECT_EQ(Explain(fleet_, "p", *test::Want(1, 1),
+                    {.strategy = nullptr, .fold = true, .node = "x", .uid = ""})
+                .status()
+                .code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_F(ExplainTest, TheNearestMissStandsForTheOthers) {

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cache/explain.h"
 #include "cache/fleet.h"
 #include "test/cache/machines.h"
 
@@ -80,7 +82,17 @@ class FleetNomineesTest : public ::testing::Test {
     fleet_->Release(uid);
     return result.judgement.reason;
   }
+  // What `numafit explain` says of n0.
+  Reason Explained(const std::string& uid, int gpus, std::int32_t priority) {
+    const ExplainOptions options = {
+        .strategy = nullptr, .fold = true, .node = "n0", .uid = uid, .priority = priority};
+    const auto said = Explain(fleet_->Snapshot(), uid, *test::Want(gpus, 0), options);
+    EXPECT_EQ(said->fit, said->answers.front().reason == Reason::kFits ? 1 : 0);
+    return said->answers.front().reason;
+  }
   void Expect(const std::string& uid, int gpus, std::int32_t priority, Reason reason) {
+    EXPECT_EQ(policy::ReasonCode(Explained(uid, gpus, priority)), policy::ReasonCode(reason))
+        << uid;
     EXPECT_EQ(policy::ReasonCode(Ask(uid, gpus, priority)), policy::ReasonCode(reason)) << uid;
     EXPECT_EQ(policy::ReasonCode(Bind(uid, gpus, priority)), policy::ReasonCode(reason)) << uid;
   }
@@ -132,6 +144,32 @@ TEST_F(FleetNomineesTest, OfTwoNomineesTheMoreImportantIsSure) {
   Expect("other", 4, 7, Reason::kFits);
 }
 
+TEST_F(FleetNomineesTest, ExplainTellsAlikeNodesApartAndWhatWouldHelp) {
+  // Seen before its kubelet admitted it, so that one knows where it is.
+  fleet_->Reserve("n0", "r", "default/pod-r", *test::Want(4, 0));
+  Run("r", 4);
+  Run("s", 4, "n1");
+  Nominate("a", 4, 10);
+  ExplainOptions options;
+  auto said = Explain(fleet_->Snapshot(), "b", *test::Want(4, 0), options);
+  ASSERT_EQ(said->answers.size(), 2U);
+  EXPECT_EQ(said->best, "n1");
+  EXPECT_EQ(said->answers.back().node, "n0");
+  EXPECT_EQ(said->answers.back().answer,
+            "no: room is kept for a Pod that is nominated to this node");
+  options.node = "n0";
+  said = Explain(fleet_->Snapshot(), "b", *test::Want(4, 0), options);
+  EXPECT_EQ(said->fit, 0);
+  const auto moves = [&] {
+    return std::count_if(said->help.begin(), said->help.end(),
+                         [](const Help& help) { return help.kind == "move"; });
+  };
+  EXPECT_EQ(moves(), 1) << "with r elsewhere there is room for a and b";
+  Nominate("c", 4, 10);
+  said = Explain(fleet_->Snapshot(), "b", *test::Want(4, 0), options);
+  EXPECT_EQ(moves(), 0) << "a and c want it all";
+}
+
 TEST_F(FleetNomineesTest, ANomineeThatDoesNotFitKeepsNothing) {
   Run("r", 2);
   Run("s", 4);
@@ -178,6 +216,19 @@ TEST_F(FleetNomineesTest, ItEndsWithTheNominationTheBindAndThePod) {
   EXPECT_FALSE(HasNominees());
   Nominate("a", 4, 10);
   EXPECT_FALSE(HasNominees());
+}
+
+TEST_F(FleetNomineesTest, NewsThatChangeNothingWakeNobody) {
+  Nominate("a", 4, 10);
+  Nominate("b", 2, 10);
+  const std::uint64_t changes = Changes();
+  Nominate("a", 4, 10);
+  EXPECT_EQ(Changes(), changes);
+  Nominate("a", 4, 11);
+  EXPECT_GT(Changes(), changes);
+  const std::uint64_t raised = Changes();
+  Nominate("a", 2, 11);
+  EXPECT_GT(Changes(), raised);
 }
 
 TEST_F(FleetNomineesTest, AListHasThemAll) {
