@@ -85,6 +85,7 @@ func comeAndGo(t *testing.T, lab *cluster.Cluster, how churn) {
 type refusal struct {
 	pod, node string
 	bound     time.Time // when it was bound, to the second
+	seen      time.Time // when the refusal was seen
 	why       string
 }
 
@@ -115,7 +116,12 @@ func watchRefusals(t *testing.T, lab *cluster.Cluster) func() []refusal {
 			}
 		}
 		if pod.Status.Phase == core.PodFailed && pod.Status.Reason != "" {
-			refused[pod.UID] = refusal{pod.Name, pod.Spec.NodeName, bound[pod.UID], pod.Status.Reason + ": " + pod.Status.Message}
+			if _, known := refused[pod.UID]; !known {
+				refused[pod.UID] = refusal{
+					pod: pod.Name, node: pod.Spec.NodeName, bound: bound[pod.UID], seen: time.Now(),
+					why: pod.Status.Reason + ": " + pod.Status.Message,
+				}
+			}
 		}
 	}
 	source := cache.NewListWatchFromClient(lab.Client.CoreV1().RESTClient(), "pods", "default", fields.Everything())

@@ -326,15 +326,15 @@ func (h *hunt) apiServerAway(pause time.Duration) {
 	}
 }
 
-// excuses a Pod that was bound so shortly before its kubelet was killed that the kubelet had no time for
-// it, or so shortly after that nobody could know. The next kubelet finds it without an allocation, and
-// device plugins that have not registered yet.
+// excuses a Pod whose kubelet was killed after the bind, before it had admitted it, or so shortly before
+// the bind that nobody could know. The next kubelet finds it without an allocation, and device plugins
+// that have not registered yet. How long a kubelet takes to hear of a Pod is not ours: half a minute
+// when the API server has been away.
 func (h *hunt) excuses(r refusal) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, kill := range h.kubelets {
-		since := r.bound.Sub(kill.at)
-		if kill.node == r.node && since > -2*time.Second && since < 2*time.Second {
+		if kill.node == r.node && r.bound.Sub(kill.at) < 2*time.Second && kill.at.Before(r.seen) {
 			return true
 		}
 	}
