@@ -49,6 +49,15 @@ struct KubeletVersion {
   [[nodiscard]] bool HasPodLevelResourceManagers() const { return major > 1 || minor >= 36; }
   [[nodiscard]] bool PodLevelResourceManagersAreAlpha() const { return major == 1 && minor <= 36; }
 
+  // In-place resize: of init containers too (1.36, gate InPlacePodVerticalScalingInitContainers),
+  // and of Pods that have resources of their own (1.36, gate
+  // InPlacePodLevelResourcesVerticalScaling); before, no API server lets that pass.
+  [[nodiscard]] bool ResizesInitContainers() const { return major > 1 || minor >= 36; }
+  [[nodiscard]] bool ResizesPodLevelResources() const { return major > 1 || minor >= 36; }
+  // … nothing is allocated in one, and CPUs and memory are not asked about (1.37: Allocate and
+  // GetTopologyHints of all managers look at lifecycle.Operation).
+  [[nodiscard]] bool ResizesByDevicesAlone() const { return major > 1 || minor >= 37; }
+
   constexpr auto operator<=>(const KubeletVersion&) const = default;
 };
 

@@ -200,10 +200,22 @@ bool Replay::IdsAreKnown(const Kinds& kinds, int pool) const {
 Json Replay::WriteDevices(const std::vector<const std::vector<Given>*>& given,
                           std::size_t container) const {
   std::set<Kinds> distinct;
-  for (const std::vector<Given>* outcome : given) distinct.insert((*outcome)[container].devices);
+  std::set<std::string> unlisted;  // resources: where these devices are now nobody says
+  for (const std::vector<Given>* outcome : given) {
+    Kinds listed;
+    for (const policy::ClassCount& item : (*outcome)[container].devices) {
+      if (class_of_kind_.contains(item.class_index)) {
+        listed.push_back(item);
+      } else {
+        unlisted.insert(kinds_.Resource(item.class_index));
+      }
+    }
+    distinct.insert(std::move(listed));
+  }
   Json out = Json::object();
   for (int pool = 0; pool < static_cast<int>(topology_->pools().size()); ++pool) {
     const policy::Topology::Pool& p = topology_->pools()[static_cast<std::size_t>(pool)];
+    if (unlisted.contains(p.resource)) continue;
     std::set<std::map<std::string, int>> counts;
     for (const Kinds& kinds : distinct) counts.insert(CountByNumaSet(kinds, pool));
     if (counts.size() == 1 && counts.begin()->empty()) continue;

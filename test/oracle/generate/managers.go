@@ -33,6 +33,10 @@ func (m *maker) all() *form.Case {
 	default:
 		g.cpu, g.memory = true, true
 	}
+	if m.resizes != nil && g.cpu && g.memory && m.chance(70) { // beside both hardly a resize is feasible
+		g.cpu = m.chance(50)
+		g.memory = !g.cpu
+	}
 	n := pick(m, weighted[int]{10, 1}, weighted[int]{50, 2}, weighted[int]{10, 3}, weighted[int]{19, 4},
 		weighted[int]{3, 5}, weighted[int]{3, 6}, weighted[int]{1, 7}, weighted[int]{4, 8})
 	if !g.memory && hintsOverDeviceNodes(m.minor) && m.chance(1) {

@@ -25,10 +25,13 @@ func (m *maker) steps() {
 func (m *maker) admissions(n int, pod func(name string) *form.Pod) {
 	for range n {
 		m.between()
+		m.resize()
 		p := pod(m.podName())
+		m.dress(p)
 		m.c.Steps = append(m.c.Steps, form.Step{Admit: p})
 		m.active = append(m.active, p.Name)
 	}
+	m.resize()
 }
 
 func (m *maker) between() {

@@ -70,8 +70,67 @@ func (k *checker) step(s *form.Step, real *form.StepAnswer, said *stepClaim) str
 		return k.state(real, said, k.exact)
 	case s.Restart:
 		return k.restart(real, said)
+	case s.Resize != nil:
+		return k.resize(real, said)
 	}
 	return ""
+}
+
+// resize compares the verdict on a resize, and what the Pod has afterwards.
+func (k *checker) resize(real *form.StepAnswer, said *stepClaim) string {
+	t := k.t
+	t.Asked++
+	switch {
+	case said.Pod != real.Pod:
+		return fmt.Sprintf("pod: kubelet %q, mirror %q", real.Pod, said.Pod)
+	case said.Settling && said.Resize != nil:
+		return "settling with a verdict"
+	case said.Settling:
+		t.Settling++
+		return ""
+	case said.Resize == nil && !slices.Contains(said.Resizes, real.Resize):
+		return fmt.Sprintf("resize: kubelet %s (%s), mirror one of %v", real.Resize, real.Reason, said.Resizes)
+	case said.Resize == nil:
+		t.Null++
+	case *said.Resize != real.Resize:
+		return fmt.Sprintf("resize: kubelet %s (%s), mirror %s (%v)", real.Resize, real.Reason, *said.Resize, said.Reasons)
+	}
+	owed := k.exact && k.release < 2 && said.Resize != nil
+	if !real.IsAdmitted() {
+		return k.notResized(real, said)
+	}
+	k.release = 0
+	k.memory[real.Pod] = 0
+	for _, c := range real.Containers {
+		if len(c.Memory) > 0 {
+			k.memory[real.Pod]++
+		}
+	}
+	if p := k.containers(real, said, owed); p != "" {
+		return p
+	}
+	return k.state(real, said, owed && len(real.Containers) == 1)
+}
+
+func (k *checker) notResized(real *form.StepAnswer, said *stepClaim) string {
+	if !slices.Contains(said.Reasons, real.Reason) {
+		return fmt.Sprintf("reason: kubelet %s, mirror %v", real.Reason, said.Reasons)
+	}
+	if real.Reason != form.Gone {
+		k.memory[real.Pod] = 0
+	}
+	for _, h := range real.Left {
+		if len(h.Memory) > 0 {
+			k.memory[real.Pod]++
+		}
+	}
+	if said.Left != nil && said.Resize != nil && !same(*said.Left, real.Left) {
+		return fmt.Sprintf("left: kubelet %s, mirror %s", form.Line(real.Left), form.Line(*said.Left))
+	}
+	if said.Resize == nil {
+		return "" // state and rest are those where it is taken
+	}
+	return k.state(real, said, false)
 }
 
 // hold notes what will be released some day.

@@ -34,6 +34,9 @@ type stepClaim struct {
 	Reason   string   `json:"reason,omitempty"`
 	Reasons  []string `json:"reasons,omitempty"`
 	Settling bool     `json:"settling,omitempty"`
+	// Of a resize: the verdict, nil when it depends; then all that are possible.
+	Resize  *string  `json:"resize,omitempty"`
+	Resizes []string `json:"resizes,omitempty"`
 	// The kubelet would search for minutes, or (Endless) for ever.
 	Unsupported bool             `json:"unsupported,omitempty"`
 	Endless     bool             `json:"endless,omitempty"`
@@ -48,6 +51,18 @@ type stepClaim struct {
 
 	DefaultCPUs *string           `json:"defaultCpus,omitempty"`
 	MemoryState *[]form.NUMAState `json:"memoryState,omitempty"`
+}
+
+// open is true when the verdict depends on a random pick: it may be admitted,
+// or resized, and may not.
+func (c *stepClaim) open(s *form.Step) bool {
+	switch {
+	case c.Pod == "" || c.Settling:
+		return false
+	case s.Resize != nil:
+		return c.Resize == nil && slices.Contains(c.Resizes, form.ResizeTaken)
+	}
+	return c.Admitted == nil
 }
 
 type containerClaim struct {

@@ -51,6 +51,10 @@ func runTimed(c *form.Case, shuffle *rand.Rand, took func(time.Duration)) (answe
 		alone.RLock()
 		defer alone.RUnlock()
 	}
+	if err := checkResizes(c); err != nil {
+		answer.Error = err.Error()
+		return answer
+	}
 	n, err := newNode(c, whileMaking, shuffle)
 	if err != nil {
 		answer.Error = err.Error()
@@ -82,6 +86,8 @@ func (n *node) survive(i int, s *form.Step) (answer form.StepAnswer, err error) 
 			switch {
 			case s.Admit != nil:
 				answer = form.StepAnswer{Pod: s.Admit.Name, Admitted: &no, Reason: form.Panic}
+			case s.Resize != nil:
+				answer = form.StepAnswer{Pod: s.Resize.Name, Resize: form.ResizeNone, Reason: form.Panic}
 			case s.Restart:
 				answer = form.StepAnswer{Restarted: &no}
 			default:
@@ -121,6 +127,8 @@ func (n *node) step(i int, s *form.Step) (form.StepAnswer, error) {
 		}
 	case s.Restart:
 		return n.restart(s.Observed)
+	case s.Resize != nil:
+		return n.resize(s.Resize, s.Observed)
 	}
 	return form.StepAnswer{}, nil
 }
@@ -143,6 +151,7 @@ func (n *node) admit(i int, p *form.Pod, observed *form.StepAnswer) (form.StepAn
 		}
 		n.imposeState(observed)
 	}
+	n.allocated(a)
 	return answer, nil
 }
 

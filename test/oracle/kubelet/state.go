@@ -86,6 +86,12 @@ func (n *node) impose(a *admitted, observed *form.StepAnswer) error {
 	} else {
 		delete(n.active, a.of.Name)
 	}
+	return n.imposeHoldings(a, observed)
+}
+
+// imposeHoldings replaces what a Pod's containers, and the Pod as a whole, have
+// of CPUs and memory.
+func (n *node) imposeHoldings(a *admitted, observed *form.StepAnswer) error {
 	holdings := map[string]form.Holding{}
 	for _, c := range observed.Containers {
 		holdings[c.Name] = form.Holding{CPUs: c.CPUs, Memory: c.Memory}
