@@ -137,6 +137,7 @@ class Replay {
   [[nodiscard]] policy::HeldDevices HeldDevicesOf(const Kinds& kinds) const;
   void WriteResize(const CasePod& pod, const Verdicts& verdicts,
                    nlohmann::ordered_json& answer) const;
+  [[nodiscard]] static bool Survives(const Branch& branch);
   [[nodiscard]] bool IsObservedResize(const CaseStep& step, const Branch& branch) const;
   absl::Status GoOnFromObservedResize(const CaseStep& step, const Verdicts& verdicts);
   [[nodiscard]] std::size_t IndexOf(const CaseStep& step) const;

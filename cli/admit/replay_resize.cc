@@ -219,8 +219,12 @@ absl::Status Replay::Resize(const CaseStep& step, Json& answer) {
     Lose(step.pod.name);
     return absl::OkStatus();
   }
+  // A kubelet that goes on has not died.
+  const bool lives = std::any_of(verdicts.branches.begin(), verdicts.branches.end(), Survives);
   std::set<World> after;
-  for (const Branch& branch : verdicts.branches) after.insert(branch.after);
+  for (const Branch& branch : verdicts.branches) {
+    if (!lives || Survives(branch)) after.insert(branch.after);
+  }
   worlds_ = std::move(after);
   return absl::OkStatus();
 }
@@ -232,7 +236,7 @@ void Replay::WriteResize(const CasePod& pod, const Verdicts& verdicts, Json& ans
   for (const Branch& branch : verdicts.branches) {
     resizes.emplace(policy::ResizeVerdictName(branch.resize));
     if (!branch.admitted) reasons.insert(branch.why_not);
-    dies = dies || branch.reason == policy::RefusalReason::kPanic;
+    dies = dies || !Survives(branch);
   }
   if (resizes.size() == 1) {
     answer["resize"] = *resizes.begin();
@@ -250,6 +254,10 @@ void Replay::WriteResize(const CasePod& pod, const Verdicts& verdicts, Json& ans
   std::vector<const World*> after;
   for (const Branch& branch : verdicts.branches) after.push_back(&branch.after);
   WriteBooks(after, answer);
+}
+
+bool Replay::Survives(const Branch& branch) {
+  return branch.reason != policy::RefusalReason::kPanic;
 }
 
 bool Replay::IsObservedResize(const CaseStep& step, const Branch& branch) const {

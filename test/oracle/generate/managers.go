@@ -23,7 +23,7 @@ var pageSizes = map[string]uint64{"2Mi": 2 << 20, "1Gi": 1 << 30}
 
 // all makes a case with a static CPU manager, a static memory manager, or both.
 func (m *maker) all() *form.Case {
-	g := &managers{cpus: map[int]int{}, reserved: map[int]int{}, free: map[int]uint64{}, pages: map[string]map[int]int64{}, small: m.chance(50)}
+	g := &managers{cpus: map[int]int{}, reserved: map[int]int{}, free: map[int]uint64{}, pages: map[string]map[int]int64{}, small: m.chance(50) || m.smaller()}
 	m.managers = g
 	switch {
 	case m.chance(36):

@@ -19,6 +19,9 @@ func newResizes(m *maker) *resizes {
 	return &resizes{first: map[string]*form.Pod{}, last: map[string]*form.Pod{}, often: oneOf[float64](m, 35, 60, 80)}
 }
 
+// smaller Pods: those that are refused cannot be resized.
+func (m *maker) smaller() bool { return m.resizes != nil && m.chance(70) }
+
 // dress gives a Pod that asks for devices alone some CPUs and memory, without
 // which there is nothing to resize.
 func (m *maker) dress(p *form.Pod) {

@@ -18,7 +18,7 @@ func (m *maker) steps() {
 	case n >= 5:
 		admissions = 3 + m.IntN(5)
 	}
-	small := m.chance(50) // many small Pods, or few that fill the node
+	small := m.chance(50) || m.smaller() // many small Pods, or few that fill the node
 	m.admissions(admissions, func(name string) *form.Pod { return m.pod(name, small) })
 }
 

@@ -111,7 +111,8 @@ func (d *deviceClaim) holds(ids []string, counts map[string]int) bool {
 }
 
 // listings follow what each plugin lists, so that devices can be counted by
-// the NUMA set that they reported when they were given out.
+// the NUMA set that they reported when they were given out, or have when a Pod
+// is resized.
 type listings map[string]map[string]string
 
 func (l listings) apply(lists map[string][]form.Device) {
@@ -126,7 +127,11 @@ func (l listings) apply(lists map[string][]form.Device) {
 func (l listings) count(r string, ids []string) map[string]int {
 	out := map[string]int{}
 	for _, id := range ids {
-		out[l[r][id]]++
+		set, is := l[r][id]
+		if !is {
+			set = "unlisted"
+		}
+		out[set]++
 	}
 	return out
 }

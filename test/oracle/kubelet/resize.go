@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
 	"k8s.io/kubernetes/pkg/kubelet/allocation"
@@ -42,7 +43,7 @@ type topologyHandler struct {
 }
 
 func newResizer(n *node) *resizer {
-	r := &resizer{status: status.NewManager(nil, nil, nil, nil), topology: &topologyHandler{node: n}}
+	r := &resizer{status: status.NewManager(nil, noPods{}, nil, nil), topology: &topologyHandler{node: n}}
 	r.allocation = newAllocationManager(n, r.status, r.topology)
 	return r
 }
@@ -63,6 +64,11 @@ func (containerManager) GetNodeAllocatableAbsolute() v1.ResourceList {
 		v1.ResourceMemory: *resource.NewQuantity(math.MaxInt64, resource.BinarySI),
 	}
 }
+
+// noPods is asked for Pods to count resizes by priority.
+type noPods struct{ status.PodManager }
+
+func (noPods) GetPodByUID(types.UID) (*v1.Pod, bool) { return nil, false }
 
 // noSwap is a container runtime in which nobody swaps.
 type noSwap struct{ kubecontainer.Runtime }
