@@ -69,6 +69,7 @@ func (k *checker) step(s *form.Step, real *form.StepAnswer, said *stepClaim) str
 	case s.Start != "":
 		return k.state(real, said, k.exact)
 	case s.Restart:
+		clear(k.lists) // no plugin has come back
 		return k.restart(real, said)
 	case s.Resize != nil:
 		return k.resize(real, said)
