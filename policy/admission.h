@@ -46,8 +46,6 @@ class Admission {
   // Something was not decided because nobody can wait for it, the kubelet included.
   [[nodiscard]] bool intractable() const { return intractable_; }
   [[nodiscard]] bool endless() const { return endless_; }
-  // A resize: the outcomes are not all, a Go map's order decides between these and others.
-  [[nodiscard]] bool order_decides() const { return order_decides_; }
 
  private:
   using Plans = absl::InlinedVector<AllocationPlan, 4>;
@@ -126,8 +124,11 @@ class Admission {
   [[nodiscard]] const HeldDevices* DevicesOf(Asker asker) const;
   [[nodiscard]] ResourceHints HintsOfDevices(const DeviceRequest& request, Asker asker);
   bool AllocateAgain(std::size_t index, const Hint& hint);
-  // `plans` are for what the container has none of. False: `refused` is the resource.
-  bool PlanDevicesAgain(std::size_t index, const Hint& hint, Plans& plans, std::string& refused);
+  // `plans` are for what the container has none of. Returns a resource that is refused, if any.
+  std::string PlanDevicesAgain(std::size_t index, const Hint& hint, Plans& plans) const;
+  // The kubelet allocates in the order of a Go map until it comes to the resource that it refuses,
+  // and the Pod keeps what it got: any part of the plans.
+  bool RefuseDevices(std::size_t index, const Plans& plans, const std::string& resource);
   // What later containers may use again of what this one has, or may not any more.
   void PassOnDevices(std::size_t index);
 
@@ -165,7 +166,6 @@ class Admission {
   // A resize: per class, what containers so far pass on of what they had before it.
   absl::InlinedVector<std::int32_t, 32> passed_on_;
   const Refusal* late_refusal_ = nullptr;  // the container is refused, once it has its devices
-  bool order_decides_ = false;
 };
 
 }  // namespace numafit::policy

@@ -87,10 +87,9 @@ ResourceHints Admission::HintsOfDevices(const DeviceRequest& request, Asker aske
   return DeviceHints(topology_, devices_, request, /*use_reusable=*/asker.has_value());
 }
 
-bool Admission::PlanDevicesAgain(std::size_t index, const Hint& hint, Plans& plans,
-                                 std::string& refused) {
+std::string Admission::PlanDevicesAgain(std::size_t index, const Hint& hint, Plans& plans) const {
+  std::string refused;
   const HeldDevices& held = held_[index].devices;
-  bool gives = false;
   for (const DeviceRequest& request : requests_[index].devices) {
     bool possible = true;
     if (const int has = held.Of(topology_, request.pool); has > 0) {
@@ -99,18 +98,30 @@ bool Admission::PlanDevicesAgain(std::size_t index, const Hint& hint, Plans& pla
     } else {
       AllocationPlan plan = PlanAllocation(topology_, devices_, request, hint.affinity);
       possible = plan.possible;
-      if (possible && request.count > 0) {
-        gives = true;
-        plans.push_back(std::move(plan));
-      }
+      if (possible && request.count > 0) plans.push_back(std::move(plan));
     }
     if (!possible) {
       refused = topology_.pools()[static_cast<std::size_t>(request.pool)].resource;
     }
   }
-  // The kubelet allocates in the order of a Go map until one fails, and the Pod keeps what it got.
-  if (!refused.empty() && gives) order_decides_ = true;
-  return refused.empty();
+  return refused;
+}
+
+bool Admission::RefuseDevices(std::size_t index, const Plans& plans, const std::string& resource) {
+  const Refusal refusal = {RefusalReason::kUnexpectedAdmissionError, resource};
+  ContainerAllocation allocation;
+  allocation.cpus = held_[index].cpus;
+  late_refusal_ = &refusal;
+  bool go_on = true;
+  for (std::size_t before = 0; go_on && before < std::size_t{1} << plans.size(); ++before) {
+    Plans given;
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      if ((before >> i & 1U) != 0) given.push_back(plans[i]);
+    }
+    go_on = Choose(index, given, 0, allocation);
+  }
+  late_refusal_ = nullptr;
+  return go_on;
 }
 
 void Admission::PassOnDevices(std::size_t index) {
@@ -139,9 +150,8 @@ bool Admission::AllocateAgain(std::size_t index, const Hint& hint) {
     return Choose(index, {}, 0, allocation);
   }
   Plans plans;
-  std::string refused;
-  if (!PlanDevicesAgain(index, hint, plans, refused)) {
-    return Refuse(index, {RefusalReason::kUnexpectedAdmissionError, refused});
+  if (const std::string refused = PlanDevicesAgain(index, hint, plans); !refused.empty()) {
+    return RefuseDevices(index, plans, refused);
   }
   const Books books = books_;
   const DeviceState devices = devices_;
@@ -175,7 +185,6 @@ ResizeResult Resize(const Topology& topology, const Usage& usage, const Demand& 
   };
   Admission admission(topology, usage, asked, visit, running);
   admission.Run();
-  result.truncated = result.truncated || admission.order_decides();
   result.intractable = admission.intractable();
   result.endless = admission.endless();
   return result;

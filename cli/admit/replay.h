@@ -137,6 +137,9 @@ class Replay {
   [[nodiscard]] policy::HeldDevices HeldDevicesOf(const Kinds& kinds) const;
   void WriteResize(const CasePod& pod, const Verdicts& verdicts,
                    nlohmann::ordered_json& answer) const;
+  // What the containers of a Pod have that is not resized.
+  void WriteHeld(const CasePod& pod, const Verdicts& verdicts,
+                 nlohmann::ordered_json& answer) const;
   [[nodiscard]] static bool Survives(const Branch& branch);
   [[nodiscard]] bool IsObservedResize(const CaseStep& step, const Branch& branch) const;
   absl::Status GoOnFromObservedResize(const CaseStep& step, const Verdicts& verdicts);

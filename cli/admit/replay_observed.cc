@@ -59,11 +59,13 @@ bool Replay::GivesObserved(const CasePod& pod, const CaseObserved& observed,
 
 bool Replay::GivesObservedDevices(const CasePod& pod, const CaseObserved& observed,
                                   const Branch& branch) const {
-  if (!observed.admitted) return true;
-  for (std::size_t i = 0; i < pod.containers.size(); ++i) {
+  // A Pod that is refused has none; one that is not resized keeps them.
+  if (!observed.admitted && observed.resize.empty()) return true;
+  const auto& containers = observed.admitted ? observed.containers : observed.left;
+  for (std::size_t i = 0; i < std::min(pod.containers.size(), branch.given.size()); ++i) {
     Kinds seen;
-    if (const auto container = observed.containers.find(pod.containers[i].name);
-        container != observed.containers.end()) {
+    if (const auto container = containers.find(pod.containers[i].name);
+        container != containers.end()) {
       for (const auto& [resource, ids] : container->second.devices) {
         // PodResources lists a device once for each of its NUMA nodes.
         const std::set<std::string> distinct(ids.begin(), ids.end());

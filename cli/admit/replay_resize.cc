@@ -112,6 +112,7 @@ Replay::Branch Replay::NotResized(const World& world, const ActivePod* active,
     Given& given = branch.given.emplace_back();
     if (i < active->cpus.size()) given.allocation.cpus = active->cpus[i];
     if (i < active->holding.memory.size()) given.memory = active->holding.memory[i].blocks;
+    if (i < active->devices.size()) given.devices = active->devices[i];
   }
   return branch;
 }
@@ -250,10 +251,46 @@ void Replay::WriteResize(const CasePod& pod, const Verdicts& verdicts, Json& ans
   }
   if (verdicts.admits()) WriteContainers(pod, verdicts, answer);
   if (dies) return;
-  if (verdicts.refuses()) WriteLeft(pod, verdicts, answer);
+  if (verdicts.refuses()) WriteHeld(pod, verdicts, answer);
   std::vector<const World*> after;
   for (const Branch& branch : verdicts.branches) after.push_back(&branch.after);
   WriteBooks(after, answer);
+}
+
+// Which containers have anything, and which CPUs and memory, is known or nothing is said.
+void Replay::WriteHeld(const CasePod& pod, const Verdicts& verdicts, Json& answer) const {
+  std::vector<const std::vector<Given>*> given;
+  for (const Branch& branch : verdicts.branches) {
+    if (!branch.admitted) given.push_back(&branch.given);
+  }
+  Json left = Json::array();
+  for (std::size_t i = 0; i < pod.containers.size(); ++i) {
+    const Given nothing;
+    const auto at = [&](const std::vector<Given>* containers) -> const Given& {
+      return i < containers->size() ? (*containers)[i] : nothing;
+    };
+    const auto holds = [](const Given& one) {
+      return !one.allocation.cpus.empty() || !one.memory.empty() || !one.devices.empty();
+    };
+    const Given& first = at(given.front());
+    const bool known =
+        std::all_of(given.begin(), given.end(), [&](const std::vector<Given>* containers) {
+          const Given& other = at(containers);
+          return holds(other) == holds(first) && other.memory == first.memory &&
+                 other.allocation.cpus == first.allocation.cpus;
+        });
+    if (!known) return;
+    if (!holds(first)) continue;
+    Json container = {{"name", pod.containers[i].name}};
+    Json devices = WriteDevices(given, i);
+    if (!devices.empty()) container["devices"] = std::move(devices);
+    if (!first.allocation.cpus.empty()) {
+      container["cpus"] = policy::FormatCpuSet(first.allocation.cpus);
+    }
+    if (!first.memory.empty()) container["memory"] = WriteMemory(first.memory);
+    left.push_back(std::move(container));
+  }
+  if (!left.empty()) answer["left"] = std::move(left);
 }
 
 bool Replay::Survives(const Branch& branch) {
@@ -285,10 +322,6 @@ absl::Status Replay::GoOnFromObservedResize(const CaseStep& step, const Verdicts
         ActivePod pod = ObservedPod(step.pod, observed);
         pod.started = had->second.started;
         pod.asked = observed.admitted ? IndexOf(step) : had->second.asked;
-        if (!observed.admitted) {
-          pod.holding.devices = had->second.holding.devices;
-          pod.devices = had->second.devices;
-        }
         world.compute.default_cpus |= had->second.holding.cpus;
         world.compute.default_cpus -= pod.holding.cpus;
         world.pods[step.pod.name] = std::move(pod);

@@ -188,9 +188,13 @@ TEST(Resize, WhatIsGivenBeforeAContainerIsRefusedStays) {
   EXPECT_EQ(outcome.containers[0].devices.size(), 1U);
   EXPECT_EQ(outcome.held.devices.size(), 1U);
 
-  // In one container a Go map's order decides.
+  // In one container a Go map's order decides whether it gets the GPU first.
   running.containers.erase(running.containers.begin());
-  EXPECT_TRUE(Resize(*topology, usage, PodOf().App({{kGpu, 1}, {kNic, 1}}), running).truncated);
+  const ResizeResult any = Resize(*topology, usage, PodOf().App({{kGpu, 1}, {kNic, 1}}), running);
+  ASSERT_EQ(any.outcomes.size(), 2U);
+  EXPECT_FALSE(any.outcomes[0].admitted || any.outcomes[1].admitted);
+  EXPECT_TRUE(any.outcomes[0].held.devices.empty());
+  EXPECT_EQ(any.outcomes[1].held.devices.size(), 1U);
 }
 
 TEST(Resize, WholeCoresAreCountedAgainstAPodThatHasThemUntil136) {

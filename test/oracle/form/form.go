@@ -206,11 +206,13 @@ func (s *StepAnswer) Ends() bool {
 	return s.Reason == Panic || (s.Restarted != nil && !*s.Restarted)
 }
 
-// Holding is what a container of a refused Pod holds until the next admission.
+// Holding is what a container of a refused Pod holds until the next admission,
+// or what one holds of a Pod that is not resized (then also devices).
 type Holding struct {
-	Name   string        `json:"name"`
-	CPUs   string        `json:"cpus,omitempty"`
-	Memory []MemoryBlock `json:"memory,omitempty"`
+	Name    string              `json:"name"`
+	Devices map[string][]string `json:"devices,omitempty"`
+	CPUs    string              `json:"cpus,omitempty"`
+	Memory  []MemoryBlock       `json:"memory,omitempty"`
 }
 
 // NUMAState is the memory manager's book about one NUMA node: how many blocks

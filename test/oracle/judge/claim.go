@@ -41,7 +41,7 @@ type stepClaim struct {
 	Unsupported bool             `json:"unsupported,omitempty"`
 	Endless     bool             `json:"endless,omitempty"`
 	Containers  []containerClaim `json:"containers,omitempty"`
-	Left        *[]form.Holding  `json:"left,omitempty"`
+	Left        *[]holdingClaim  `json:"left,omitempty"`
 
 	PodCPUs   *string             `json:"podCpus,omitempty"`
 	PodMemory *[]form.MemoryBlock `json:"podMemory,omitempty"`
@@ -72,6 +72,13 @@ type containerClaim struct {
 	Devices   map[string]deviceClaim `json:"devices,omitempty"`
 	CPUs      *string                `json:"cpus,omitempty"`
 	Memory    *[]form.MemoryBlock    `json:"memory,omitempty"`
+}
+
+type holdingClaim struct {
+	Name    string                 `json:"name"`
+	Devices map[string]deviceClaim `json:"devices,omitempty"`
+	CPUs    string                 `json:"cpus,omitempty"`
+	Memory  []form.MemoryBlock     `json:"memory,omitempty"`
 }
 
 // deviceClaim is one of exact ids, exact counts, possible counts.

@@ -5,6 +5,7 @@ package kubelet
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -135,8 +136,20 @@ func (n *node) askToResize(a *admitted, p *form.Pod, pod *v1.Pod, answer *form.S
 	default:
 		panic(driftf("a resize is pending: %s, %s", pending.Reason, pending.Message))
 	}
-	answer.Left = n.left(p, string(pod.UID))
+	answer.Left = n.held(p, string(pod.UID))
 	return nil
+}
+
+// held is what the containers of a Pod have.
+func (n *node) held(p *form.Pod, uid string) []form.Holding {
+	var out []form.Holding
+	for _, c := range p.All() {
+		h := form.Holding{Name: c.Name, Devices: n.devicesOf(uid, c.Name)}
+		if h.CPUs, h.Memory = n.holding(uid, c.Name); h.Devices != nil || h.CPUs != "" || h.Memory != nil {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 func (n *node) pendingResize(pod *v1.Pod) *v1.PodCondition {
@@ -171,23 +184,10 @@ func (n *node) imposeResize(a *admitted, p *form.Pod, pod *v1.Pod, real, observe
 	if observed.Resize != form.ResizeTaken && observed.Resize != form.ResizeDeferred {
 		return nil
 	}
-	if observed.Resize == form.ResizeTaken && !sameDevices(real, observed) {
-		n.imposeDevices(a, observed)
+	if devices := allDevices(observed); !reflect.DeepEqual(devices, allDevices(real)) {
+		n.imposeDevices(a, devices)
 	}
 	return n.imposeHoldings(a, observed)
-}
-
-func sameDevices(a, b *form.StepAnswer) bool {
-	devices := func(s *form.StepAnswer) string {
-		all := map[string]map[string][]string{}
-		for _, c := range s.Containers {
-			if len(c.Devices) > 0 {
-				all[c.Name] = c.Devices
-			}
-		}
-		return string(form.Line(all))
-	}
-	return devices(a) == devices(b)
 }
 
 // checkResizes says which of them no API server lets pass for this kubelet

@@ -145,7 +145,7 @@ func (n *node) admit(i int, p *form.Pod, observed *form.StepAnswer) (form.StepAn
 	answer := n.ask(a)
 	n.fillState(&answer)
 	if observed != nil {
-		n.imposeDevices(a, observed)
+		n.imposeDevices(a, allDevices(observed))
 		if err := n.impose(a, observed); err != nil {
 			return form.StepAnswer{}, err
 		}
@@ -184,17 +184,24 @@ func (n *node) containers(p *form.Pod, uid string) []form.ContainerAnswer {
 		if hint.NUMANodeAffinity != nil {
 			a.Affinity = append([]int{}, hint.NUMANodeAffinity.GetBits()...)
 		}
-		for r, list := range n.devices.GetDevices(uid, c.Name) {
-			if len(list) == 0 {
-				continue
-			}
-			if a.Devices == nil {
-				a.Devices = map[string][]string{}
-			}
-			a.Devices[r] = sortedKeys(list)
-		}
+		a.Devices = n.devicesOf(uid, c.Name)
 		a.CPUs, a.Memory = n.holding(uid, c.Name)
 		out = append(out, a)
+	}
+	return out
+}
+
+// devicesOf is nil when the container has none.
+func (n *node) devicesOf(uid, container string) map[string][]string {
+	var out map[string][]string
+	for r, list := range n.devices.GetDevices(uid, container) {
+		if len(list) == 0 {
+			continue
+		}
+		if out == nil {
+			out = map[string][]string{}
+		}
+		out[r] = sortedKeys(list)
 	}
 	return out
 }

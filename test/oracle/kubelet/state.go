@@ -5,6 +5,7 @@ package kubelet
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -172,7 +173,20 @@ func (n *node) imposeState(observed *form.StepAnswer) {
 	n.memoryState.SetMachineState(machine)
 }
 
-func (n *node) imposeDevices(a *admitted, observed *form.StepAnswer) {
+// allDevices are those of a Pod that stays, by container.
+func allDevices(a *form.StepAnswer) map[string]map[string][]string {
+	out := map[string]map[string][]string{}
+	for _, c := range a.Containers {
+		out[c.Name] = c.Devices
+	}
+	for _, c := range a.Left {
+		out[c.Name] = c.Devices
+	}
+	maps.DeleteFunc(out, func(_ string, d map[string][]string) bool { return len(d) == 0 })
+	return out
+}
+
+func (n *node) imposeDevices(a *admitted, containers map[string]map[string][]string) {
 	podDevices := field(n.devices, "podDevices")
 	held := podDevices.UnsafePointer()
 	devs := field(podDevices.Interface(), "devs")
@@ -182,11 +196,9 @@ func (n *node) imposeDevices(a *admitted, observed *form.StepAnswer) {
 			devs.SetMapIndex(key, reflect.Value{}) // delete
 		}
 	}
-	if observed.IsAdmitted() {
-		for _, c := range observed.Containers {
-			for r, ids := range c.Devices {
-				podDevicesInsert(held, uid, c.Name, r, n.byNUMA(r, ids), &pluginapi.ContainerAllocateResponse{})
-			}
+	for name, devices := range containers {
+		for r, ids := range devices {
+			podDevicesInsert(held, uid, name, r, n.byNUMA(r, ids), &pluginapi.ContainerAllocateResponse{})
 		}
 	}
 	setField(n.devices, "allocatedDevices", podDevicesAll(held))
