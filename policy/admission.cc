@@ -69,6 +69,7 @@ Admission::Admission(const Topology& topology, const Usage& usage, const Demand&
   for (const ClassCount& item : running.left_devices.listed) {
     devices_.reusable[static_cast<std::size_t>(item.class_index)] = item.count;
   }
+  books_.reusable_cpus = running.left_cpus;
   books_.reusable_memory = running.left_memory;
 }
 
@@ -220,7 +221,11 @@ bool Admission::Allocate(std::size_t index, const Hint& hint) {
 Admission::Refusal Admission::AllocateCpus(std::size_t index, const Hint& hint,
                                            ContainerAllocation& allocation) {
   const std::int64_t count = requests_[index].cpus;
-  if (count == 0) return {};
+  if (count == 0) {
+    // What it has after a resize, although it asks for none now, stays in the book.
+    if (Readmits()) allocation.cpus = held_[index].cpus;
+    return {};
+  }
   if (Readmits() && !held_[index].cpus.empty()) return KeepCpus(index, allocation);
   const CpuManager& manager = *topology_.cpu_manager();
   CpuAllocation cpus =

@@ -5,6 +5,7 @@
 
 #include "policy/admission.h"
 #include "policy/device_manager/hints.h"
+#include "policy/feature_gates.h"
 #include "policy/kubelet_version.h"
 #include "policy/mutation.h"
 
@@ -50,10 +51,17 @@ std::optional<std::string_view> WhyInfeasible(const Topology& topology, const De
                                               const Demand& asked) {
   if (!asked.IsGuaranteed() || Mutated(Mutation::kResizeFeasible)) return std::nullopt;
   const KubeletSettings& kubelet = topology.kubelet();
-  if (kubelet.cpu_policy == CpuPolicy::kStatic && Changes(topology, has, asked, "cpu")) {
+  const auto exclusive_too = [&](const char* gate) {
+    return GateIsOn(kubelet.feature_gates, gate, "AllAlpha", false);
+  };
+  if (kubelet.cpu_policy == CpuPolicy::kStatic &&
+      !exclusive_too("InPlacePodVerticalScalingExclusiveCPUs") &&
+      Changes(topology, has, asked, "cpu")) {
     return "guaranteed_pod_cpu_manager_static_policy";
   }
-  if (kubelet.memory_policy == MemoryPolicy::kStatic && Changes(topology, has, asked, "memory")) {
+  if (kubelet.memory_policy == MemoryPolicy::kStatic &&
+      !exclusive_too("InPlacePodVerticalScalingExclusiveMemory") &&
+      Changes(topology, has, asked, "memory")) {
     return "guaranteed_pod_memory_manager_static_policy";
   }
   return std::nullopt;
@@ -70,6 +78,9 @@ const HeldDevices* Admission::DevicesOf(Asker asker) const {
 }
 
 ResourceHints Admission::HintsOfDevices(const DeviceRequest& request, Asker asker) {
+  if (!Resizes()) {
+    return DeviceHints(topology_, devices_, request, /*use_reusable=*/asker.has_value());
+  }
   const HeldDevices* held = DevicesOf(asker);
   const HeldDevices* counted = nullptr;  // the kubelet dereferences what it finds of these
   const int has = held == nullptr ? 0 : held->Of(topology_, request.pool);

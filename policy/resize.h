@@ -2,8 +2,10 @@
 //
 // Rules (allocation/allocation_manager.go and, from 1.36, allocation/handlers.go)
 // 1. A Guaranteed Pod is infeasible, for good, beside the static CPU manager when the CPUs that a
-//    container requests change, then beside the Static memory manager when its memory does: asked
-//    or not, exclusive or not. Init containers other than sidecars count from 1.36 on.
+//    container requests change, then beside the Static memory manager when its memory does:
+//    exclusive or not. Init containers other than sidecars count from 1.36 on. The gates
+//    InPlacePodVerticalScalingExclusiveCPUs and …ExclusiveMemory (off by default) let them pass;
+//    what a container has then stays all the same.
 // 2. Else the Pod is admitted once more, with the new requests and with what it has. What refuses
 //    it there defers the resize, whatever the reason: the kubelet tries again later.
 // 3. Devices are asked about like CPUs and memory, though their number cannot change: hints are
@@ -18,8 +20,7 @@
 // 6. From 1.37 on nothing is allocated in a resize, and CPUs and memory are not asked about
 //    (lifecycle.ResizeOperation): only hints of devices decide.
 //
-// Not here: resource predicates and the node's allocatable, swap, and the gates that let exclusive
-// CPUs and memory be resized.
+// Not here: resource predicates and the node's allocatable, and swap.
 #pragma once
 
 #include <optional>
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "policy/admit.h"
+#include "policy/cpu_set.h"
 #include "policy/demand.h"
 #include "policy/device_manager/held_devices.h"
 #include "policy/memory_manager/memory_state.h"
@@ -43,8 +45,9 @@ struct RunningPod {
   // Of all of them together, each device once.
   HeldDevices devices;
   // What its init containers have left over and nobody has taken; empty when another Pod was given
-  // devices, or memory, since, and after a restart.
+  // devices, CPUs, or memory, since, and after a restart.
   HeldDevices left_devices;
+  CpuSet left_cpus;
   ReusableMemory left_memory;
 };
 

@@ -97,6 +97,9 @@ class Replay {
   // Which managers have given the Pod something, and what they remember of it if it stays.
   void NoteGiven(const std::string& pod, const policy::Demand& demand,
                  const policy::Outcome& outcome, bool stays, World& after) const;
+  // `reached`: so many containers; `name` as in LastGiven.
+  void NoteCpus(const std::string& name, const policy::Demand& demand,
+                const policy::Outcome& outcome, std::size_t reached, LastGiven& last) const;
   // Which of the two books the kubelet has not tidied when it refuses the Pod like this.
   void KeepUntidied(const World& before, const policy::Outcome& outcome, World& after) const;
 

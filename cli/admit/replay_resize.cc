@@ -6,6 +6,7 @@
 #include "cli/admit/pod_demand.h"
 #include "cli/admit/replay.h"
 #include "nlohmann/json.hpp"
+#include "policy/cpu_manager/static_policy.h"
 #include "policy/mutation.h"
 #include "policy/requests.h"
 
@@ -42,6 +43,7 @@ void Replay::NoteGiven(const std::string& pod, const policy::Demand& demand,
   if (reached > 0 || outcome.reason != policy::RefusalReason::kTopologyAffinityError) {
     after.last_given.devices = name;
   }
+  NoteCpus(name, demand, outcome, reached, after.last_given);
   const std::vector<policy::ContainerMemory>& memory = outcome.held.memory;
   policy::ReusableMemory left;
   if (!name.empty() && after.last_given.memory == name) left = after.last_given.left_memory;
@@ -56,6 +58,29 @@ void Replay::NoteGiven(const std::string& pod, const policy::Demand& demand,
   after.last_given.memory = name;
   if (name.empty()) left.Clear();
   after.last_given.left_memory = left;
+}
+
+void Replay::NoteCpus(const std::string& name, const policy::Demand& demand,
+                      const policy::Outcome& outcome, std::size_t reached, LastGiven& last) const {
+  if (topology_->cpu_manager() == nullptr) return;
+  const policy::RequestsOfContainers requests = policy::ContainerRequestsOf(*topology_, demand);
+  // Memory comes after CPUs.
+  if (outcome.refused_resource == "memory" && !outcome.containers.empty() &&
+      outcome.reason != policy::RefusalReason::kTopologyAffinityError) {
+    ++reached;
+  }
+  policy::CpuSet left;
+  if (!name.empty() && last.cpus == name) left = last.left_cpus;
+  bool given = false;
+  for (std::size_t i = 0; i < std::min(reached, outcome.containers.size()); ++i) {
+    if (requests[i].cpus == 0 || outcome.containers[i].cpus.empty()) continue;
+    given = true;
+    policy::UpdateReusableCpus(left, outcome.containers[i].cpus,
+                               demand.containers[i].kind == policy::ContainerDemand::Kind::kInit);
+  }
+  if (!given) return;
+  last.cpus = name;
+  last.left_cpus = name.empty() ? policy::CpuSet() : left;
 }
 
 policy::HeldDevices Replay::HeldDevicesOf(const Kinds& kinds) const {
@@ -97,6 +122,7 @@ policy::RunningPod Replay::RunningPodOf(const World& world, const std::string& n
              left.end());
   running.devices = HeldDevicesOf(active.holding.devices);
   if (world.last_given.devices == name) running.left_devices = HeldDevicesOf(left);
+  if (world.last_given.cpus == name) running.left_cpus = world.last_given.left_cpus;
   if (world.last_given.memory == name) running.left_memory = world.last_given.left_memory;
   return running;
 }

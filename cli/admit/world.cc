@@ -27,6 +27,10 @@ void RemovePod(World& world, const std::string& pod) {
   world.pods.erase(at);
   AddLeaving(world, std::move(holding));
   if (world.last_given.devices == pod) world.last_given.devices.clear();
+  if (world.last_given.cpus == pod) {
+    world.last_given.cpus.clear();
+    world.last_given.left_cpus = {};
+  }
   if (world.last_given.memory == pod) {
     world.last_given.memory.clear();
     world.last_given.left_memory.Clear();

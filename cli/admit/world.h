@@ -36,7 +36,9 @@ struct ActivePod {
 // value.
 struct LastGiven {
   std::string devices;  // the Pod; empty for others
+  std::string cpus;
   std::string memory;
+  policy::CpuSet left_cpus;
   policy::ReusableMemory left_memory;
 
   friend bool operator==(const LastGiven&, const LastGiven&) = default;

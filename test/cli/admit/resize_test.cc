@@ -187,19 +187,51 @@ TEST(Resize, OfInitContainersAndWholePodsNeeds136) {
   EXPECT_EQ(StepsOf(replayed)[1]["resize"], "taken");
 }
 
-TEST(Resize, WithGatesOffTheirDefaultIsNotJudged) {
+bool IsUnsupported(const Json& replayed) {
+  return Json::parse(AnswerCase(replayed.dump())).value("unsupported", false);
+}
+
+TEST(Resize, WithSomeGatesOffTheirDefaultIsNotJudged) {
+  Json replayed = Base();
+  replayed["steps"] = {Admit(Pod("p", Limits("1"))), Resize(Pod("p", Limits("2")))};
   for (const char* gate :
-       {"InPlacePodVerticalScalingExclusiveCPUs", "InPlacePodVerticalScalingExclusiveMemory",
-        "AllAlpha", "InPlacePodVerticalScaling", "InPlacePodVerticalScalingInitContainers"}) {
-    Json replayed = Base();
-    const std::string name = gate;
-    replayed["featureGates"][name] =
-        name.find("Exclusive") != std::string::npos || name == "AllAlpha";
-    if (name == "AllAlpha") replayed["topologyPolicy"] = "none";
-    replayed["steps"] = {Admit(Pod("p", Limits("1"))), Resize(Pod("p", Limits("2")))};
-    const Json answer = Json::parse(AnswerCase(replayed.dump()));
-    EXPECT_TRUE(answer.value("unsupported", false)) << gate << answer;
+       {"InPlacePodVerticalScaling", "InPlacePodVerticalScalingInitContainers", "AllBeta"}) {
+    replayed["featureGates"] = {{gate, false}};
+    EXPECT_TRUE(IsUnsupported(replayed)) << gate;
+    // Only where Pods are resized.
+    Json without = replayed;
+    without["steps"].erase(1);
+    EXPECT_FALSE(IsUnsupported(without)) << gate;
   }
+  for (const char* gate :
+       {"InPlacePodVerticalScalingExclusiveCPUs", "InPlacePodVerticalScalingExclusiveMemory"}) {
+    replayed["featureGates"] = {{gate, true}};
+    for (const int minor : {34, 35, 36, 37}) {
+      replayed["kubeletVersion"] = "v1." + std::to_string(minor) + ".0";
+      EXPECT_EQ(IsUnsupported(replayed), minor == 34) << gate << minor;
+    }
+  }
+}
+
+TEST(Resize, OfExclusiveCpusChangesNoneOfThem) {
+  Json replayed = Base("none");
+  replayed["numa"][0]["cpus"] = {0, 1, 2, 3};
+  replayed["numa"][0]["reservedCpus"] = {0};
+  replayed["cpuPolicy"] = "static";
+  replayed["featureGates"] = {{"InPlacePodVerticalScalingExclusiveCPUs", true}};
+  replayed["steps"] = {Admit(Pod("p", Limits("2"))), Resize(Pod("p", Limits("1"))),
+                       Resize(Pod("p", Limits("500m")))};
+  for (const char* version : {"v1.36.0", "v1.37.0"}) {
+    replayed["kubeletVersion"] = version;
+    const Json steps = StepsOf(replayed);
+    for (const std::size_t step : {1U, 2U}) {
+      EXPECT_EQ(steps[step]["resize"], "taken");
+      EXPECT_EQ(steps[step]["containers"][0]["cpus"], "1-2");
+    }
+  }
+  replayed["topologyPolicy"] = "restricted";
+  replayed["kubeletVersion"] = "v1.36.0";
+  EXPECT_EQ(StepsOf(replayed)[1]["resize"], "Deferred");
 }
 
 }  // namespace

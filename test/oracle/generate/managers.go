@@ -78,6 +78,7 @@ func (m *maker) all() *form.Case {
 		m.podLevelCase()
 		return m.c
 	}
+	m.exclusiveToo()
 	m.admissions(m.length(), m.guest)
 	return m.c
 }

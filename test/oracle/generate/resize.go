@@ -13,6 +13,7 @@ import (
 type resizes struct {
 	first, last map[string]*form.Pod
 	often       float64 // percent, before each admission
+	exclusive   bool    // exclusive CPUs or memory can be resized
 }
 
 func newResizes(m *maker) *resizes {
@@ -43,6 +44,22 @@ func (m *maker) dress(p *form.Pod) {
 			if burstable {
 				r.Requests = map[string]string{"cpu": "250m"}
 			}
+		}
+	}
+}
+
+// exclusiveToo: the gates with which exclusive CPUs and memory can be resized.
+// Kubelets of 1.34 then go by the Pod's status, which a case has not.
+func (m *maker) exclusiveToo() {
+	if m.resizes == nil || m.minor == "1.34" || !m.chance(15) {
+		return
+	}
+	if m.c.FeatureGates == nil {
+		m.c.FeatureGates = map[string]bool{}
+	}
+	for _, gate := range []string{"InPlacePodVerticalScalingExclusiveCPUs", "InPlacePodVerticalScalingExclusiveMemory"} {
+		if m.chance(75) {
+			m.c.FeatureGates[gate], m.resizes.exclusive = true, true
 		}
 	}
 }
@@ -88,7 +105,7 @@ func (m *maker) other(p *form.Pod) *form.Pod {
 	out := clonePod(p)
 	cpu, memory := true, true
 	switch {
-	case m.managers != nil && m.chance(70):
+	case m.managers != nil && !m.resizes.exclusive && m.chance(70):
 		cpu, memory = !m.managers.cpu, !m.managers.memory
 	case m.chance(60):
 		cpu = m.chance(50)
