@@ -69,7 +69,7 @@ mutations() {
   for name in $(sed -n 's/.*MutationName{Mutation::k[A-Za-z0-9]*, "\([a-z0-9-]*\)"}.*/\1/p' policy/mutation.cc); do
     printf 'mutation %s: ' "$name"
     kind=$managers
-    case $name in whole-pod-*) kind=pod-level ;; esac
+    case $name in whole-pod-*) kind=pod-level ;; resize-*) kind=resize ;; esac
     NUMAFIT_MUTATION=$name "$judge" compare --mirror "$mutant admit" --managers "$kind" --cases 1000 --seed "$1" \
       --jobs "$jobs" --most 1 --expect-disagreement ||
       { printf 'fixtures: '

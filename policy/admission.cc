@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "policy/cpu_manager/static_policy.h"
-#include "policy/device_manager/hints.h"
 #include "policy/memory_manager/memory_manager.h"
 #include "policy/mutation.h"
 #include "policy/topology_manager/policy.h"
@@ -61,12 +60,25 @@ Admission::Admission(const Topology& topology, const Usage& usage, const Demand&
   books_.whole_pod_memory = held_pod.memory;
 }
 
+Admission::Admission(const Topology& topology, const Usage& usage, const Demand& demand,
+                     absl::FunctionRef<bool(const Outcome&)> visit, const RunningPod& running)
+    : Admission(topology, usage, demand, visit, running.containers) {
+  running_ = &running;
+  passed_on_.assign(devices_.reusable.size(), 0);
+  if (Mutated(Mutation::kResizeForgetsLeftovers)) return;
+  for (const ClassCount& item : running.left_devices.listed) {
+    devices_.reusable[static_cast<std::size_t>(item.class_index)] = item.count;
+  }
+  books_.reusable_cpus = running.left_cpus;
+  books_.reusable_memory = running.left_memory;
+}
+
 void Admission::Run() {
   if (PodScope()) {
     const Requests pod = PodRequestsOf(topology_, demand_, requests_);
     pod_merge_ = Ask(pod, std::nullopt);
     if (panics_) {
-      Refuse(0, {RefusalReason::kPanic, "memory"});
+      Refuse(0, {RefusalReason::kPanic, panics_on_});
       return;
     }
     if (Refuses(pod_merge_)) {
@@ -90,11 +102,12 @@ Admission::HintsOfAll Admission::Hints(const Requests& requests, Asker asker,
                                        std::vector<std::string>* names) {
   HintsOfAll hints;
   for (const DeviceRequest& request : requests.devices) {
-    hints.push_back(DeviceHints(topology_, devices_, request, /*use_reusable=*/asker.has_value()));
+    hints.push_back(HintsOfDevices(request, asker));
     if (names != nullptr) {
       names->push_back(topology_.pools()[static_cast<std::size_t>(request.pool)].resource);
     }
   }
+  if (AsksForDevicesAlone()) return hints;
   if (requests.cpus != 0) {
     hints.push_back(CpuHints(requests, asker));
     if (names != nullptr) names->emplace_back("cpu");
@@ -126,7 +139,10 @@ ResourceHints Admission::HintsOfAskersMemory(const Requests& asked, Asker asker)
   MemoryHints memory =
       topology_.memory_manager()->Hints(books_.compute.memory, requests, books_.reusable_memory);
   if (memory.outcome == MemoryHints::Outcome::kIntractable) intractable_ = true;
-  if (memory.outcome == MemoryHints::Outcome::kPanics) panics_ = true;
+  if (memory.outcome == MemoryHints::Outcome::kPanics) {
+    panics_ = true;
+    panics_on_ = "memory";
+  }
   return std::move(memory.hints);
 }
 
@@ -159,7 +175,7 @@ bool Admission::Container(std::size_t index) {
   const MergeResult merged = Ask(requests_[index], index);
   if (panics_) {
     panics_ = false;
-    return Refuse(index, {RefusalReason::kPanic, "memory"});
+    return Refuse(index, {RefusalReason::kPanic, panics_on_});
   }
   if (Refuses(merged)) {
     return Refuse(index,
@@ -169,6 +185,7 @@ bool Admission::Container(std::size_t index) {
 }
 
 bool Admission::Allocate(std::size_t index, const Hint& hint) {
+  if (Resizes()) return AllocateAgain(index, hint);
   Plans plans;
   for (const DeviceRequest& request : requests_[index].devices) {
     if (Runs(index)) break;  // it can only be because it has its devices
@@ -204,7 +221,11 @@ bool Admission::Allocate(std::size_t index, const Hint& hint) {
 Admission::Refusal Admission::AllocateCpus(std::size_t index, const Hint& hint,
                                            ContainerAllocation& allocation) {
   const std::int64_t count = requests_[index].cpus;
-  if (count == 0) return {};
+  if (count == 0) {
+    // What it has after a resize, although it asks for none now, stays in the book.
+    if (Readmits()) allocation.cpus = held_[index].cpus;
+    return {};
+  }
   if (Readmits() && !held_[index].cpus.empty()) return KeepCpus(index, allocation);
   const CpuManager& manager = *topology_.cpu_manager();
   CpuAllocation cpus =
@@ -259,7 +280,8 @@ bool Admission::Choose(std::size_t index, const Plans& plans, std::size_t at,
                        ContainerAllocation& allocation) {
   if (at == plans.size()) {
     allocations_.push_back(allocation);
-    const bool go_on = Container(index + 1);
+    const bool go_on =
+        late_refusal_ != nullptr ? Refuse(index, *late_refusal_) : Container(index + 1);
     allocations_.pop_back();
     return go_on;
   }

@@ -1,8 +1,9 @@
-// One admission, played through. Used by admit.cc and readmission.cc alone; the contracts are
-// admit.h and readmission.h.
+// One admission, played through. Used by admit.cc, readmission.cc and resize.cc alone; the
+// contracts are admit.h, readmission.h and resize.h.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "policy/device_manager/state.h"
 #include "policy/readmission.h"
 #include "policy/requests.h"
+#include "policy/resize.h"
 #include "policy/topology.h"
 #include "policy/topology_manager/merge.h"
 #include "policy/usage.h"
@@ -28,12 +30,14 @@ namespace numafit::policy {
 // Walks the containers in kubelet order, and every pick of devices that the kubelet may make.
 // Hint providers and allocations are those of pkg/kubelet/cm/container_manager_linux.go, in its
 // order: devices, CPUs, memory. With `held`, one per container, the Pod is admitted again by a
-// kubelet that has restarted. A view: all arguments must outlive it.
+// kubelet that has restarted; with `running`, for a resize. A view: all arguments must outlive it.
 class Admission {
  public:
   Admission(const Topology& topology, const Usage& usage, const Demand& demand,
             absl::FunctionRef<bool(const Outcome&)> visit, std::span<const HeldContainer> held = {},
             const HeldAsAWhole& held_pod = {});
+  Admission(const Topology& topology, const Usage& usage, const Demand& demand,
+            absl::FunctionRef<bool(const Outcome&)> visit, const RunningPod& running);
 
   void Run();
 
@@ -67,7 +71,9 @@ class Admission {
   };
 
   [[nodiscard]] bool PodScope() const;
+  // After a restart or for a resize.
   [[nodiscard]] bool Readmits() const { return !held_.empty(); }
+  [[nodiscard]] bool Resizes() const { return running_ != nullptr; }
 
   // Who asks: a container, or (nullopt) the Pod as a whole.
   using Asker = std::optional<std::size_t>;
@@ -112,6 +118,20 @@ class Admission {
   // A refused Pod still has what its containers had.
   void AddWhatIsHeld(Outcome& outcome) const;
 
+  // A resize (resize.cc).
+  [[nodiscard]] bool AsksForDevicesAlone() const;
+  // What the asker has; nullptr when that is not asked.
+  [[nodiscard]] const HeldDevices* DevicesOf(Asker asker) const;
+  [[nodiscard]] ResourceHints HintsOfDevices(const DeviceRequest& request, Asker asker);
+  bool AllocateAgain(std::size_t index, const Hint& hint);
+  // `plans` are for what the container has none of. Returns a resource that is refused, if any.
+  std::string PlanDevicesAgain(std::size_t index, const Hint& hint, Plans& plans) const;
+  // The kubelet allocates in the order of a Go map until it comes to the resource that it refuses,
+  // and the Pod keeps what it got: any part of the plans.
+  bool RefuseDevices(std::size_t index, const Plans& plans, const std::string& resource);
+  // What later containers may use again of what this one has, or may not any more.
+  void PassOnDevices(std::size_t index);
+
   template <typename Split>
   void GiveSplit(std::size_t index, const AllocationPlan& plan, const Split& split, int sign,
                  ContainerAllocation& allocation);
@@ -129,6 +149,7 @@ class Admission {
   const Demand& demand_;
   absl::FunctionRef<bool(const Outcome&)> visit_;
   std::span<const HeldContainer> held_;
+  const RunningPod* running_ = nullptr;
   bool as_a_whole_ = false;
 
   RequestsOfContainers requests_;
@@ -141,6 +162,10 @@ class Admission {
   bool intractable_ = false;
   bool endless_ = false;
   bool panics_ = false;  // the hints that were asked for last
+  std::string panics_on_;
+  // A resize: per class, what containers so far pass on of what they had before it.
+  absl::InlinedVector<std::int32_t, 32> passed_on_;
+  const Refusal* late_refusal_ = nullptr;  // the container is refused, once it has its devices
 };
 
 }  // namespace numafit::policy

@@ -49,6 +49,18 @@ struct KubeletVersion {
   [[nodiscard]] bool HasPodLevelResourceManagers() const { return major > 1 || minor >= 36; }
   [[nodiscard]] bool PodLevelResourceManagersAreAlpha() const { return major == 1 && minor <= 36; }
 
+  // In-place resize: of init containers too (1.36, gate InPlacePodVerticalScalingInitContainers),
+  // and of Pods that have resources of their own (1.36, gate
+  // InPlacePodLevelResourcesVerticalScaling); before, no API server lets that pass.
+  [[nodiscard]] bool ResizesInitContainers() const { return major > 1 || minor >= 36; }
+  [[nodiscard]] bool ResizesPodLevelResources() const { return major > 1 || minor >= 36; }
+  // The CPU and the memory manager read what a running container requests from the Pod's status,
+  // which has what it was allocated, not from its spec (until 1.34).
+  [[nodiscard]] bool ReadsRequestsFromStatus() const { return major < 1 || minor <= 34; }
+  // … nothing is allocated in one, and CPUs and memory are not asked about (1.37: Allocate and
+  // GetTopologyHints of all managers look at lifecycle.Operation).
+  [[nodiscard]] bool ResizesByDevicesAlone() const { return major > 1 || minor >= 37; }
+
   constexpr auto operator<=>(const KubeletVersion&) const = default;
 };
 

@@ -58,6 +58,13 @@ constexpr std::array kNames = {
     MutationName{Mutation::kRestartCoresUnchecked, "restart-cores-unchecked"},
     MutationName{Mutation::kRestartNothingLeft, "restart-nothing-left"},
     MutationName{Mutation::kRestartAnyCpuState, "restart-any-cpu-state"},
+    MutationName{Mutation::kResizeFeasible, "resize-feasible"},
+    MutationName{Mutation::kResizeInitContainers, "resize-init-containers"},
+    MutationName{Mutation::kResizeOtherVersion, "resize-other-version"},
+    MutationName{Mutation::kResizeDevicesAnew, "resize-devices-anew"},
+    MutationName{Mutation::kResizeHealthIgnored, "resize-health-ignored"},
+    MutationName{Mutation::kResizeForgetsLeftovers, "resize-forgets-leftovers"},
+    MutationName{Mutation::kResizeNothingStays, "resize-nothing-stays"},
 };
 
 }  // namespace

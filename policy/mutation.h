@@ -63,6 +63,15 @@ enum class Mutation {
   kRestartCoresUnchecked,   // restart-cores-unchecked: whole cores are not asked about again
   kRestartNothingLeft,      // restart-nothing-left: a refused Pod holds nothing
   kRestartAnyCpuState,      // restart-any-cpu-state: the CPU manager starts with whatever it reads
+  // When a Pod is resized in place:
+  kResizeFeasible,          // resize-feasible: static managers are no obstacle
+  kResizeInitContainers,    // resize-init-containers: those of init containers count in the other
+                            // versions
+  kResizeOtherVersion,      // resize-other-version: all managers are asked where only devices are
+  kResizeDevicesAnew,       // resize-devices-anew: hints of devices as if the Pod had none
+  kResizeHealthIgnored,     // resize-health-ignored: it does not matter whether they are healthy
+  kResizeForgetsLeftovers,  // resize-forgets-leftovers: what init containers left is unknown
+  kResizeNothingStays,      // resize-nothing-stays: a deferred resize leaves the books as they were
 };
 
 struct MutationName {

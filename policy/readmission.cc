@@ -41,7 +41,7 @@ std::optional<ResourceHints> Admission::HeldMemoryHints(const MemoryRequests& re
 }
 
 bool Admission::Runs(std::size_t index) const {
-  return Readmits() && held_[index].runs && !Mutated(Mutation::kRestartDevicesAnew);
+  return Readmits() && !Resizes() && held_[index].runs && !Mutated(Mutation::kRestartDevicesAnew);
 }
 
 Admission::Refusal Admission::KeepCpus(std::size_t index, ContainerAllocation& allocation) {

@@ -27,19 +27,23 @@
 #include "policy/admit.h"
 #include "policy/cpu_set.h"
 #include "policy/demand.h"
+#include "policy/device_manager/held_devices.h"
 #include "policy/memory_manager/memory_state.h"
 #include "policy/topology.h"
 #include "policy/usage.h"
 
 namespace numafit::policy {
 
-// What a container has when the kubelet comes back. A plain value.
+// What a container has when its Pod is admitted again: by a kubelet that has come back, or for a
+// resize (resize.h). A plain value.
 struct HeldContainer {
   // Empty: the CPU manager's book has no entry.
   CpuSet cpus;
   ContainerMemory memory;
-  // The runtime says that it runs. Its devices are then those that it asked for.
+  // After a restart: the runtime says that it runs. Its devices are then those that it asked for.
   bool runs = false;
+  // For a resize.
+  HeldDevices devices;
 };
 
 // What a Pod that was allocated as a whole has beside that (requests.h): its own entries.

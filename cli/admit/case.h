@@ -24,6 +24,15 @@ struct CaseDevice {
 using DevicesByResource = std::map<std::string, std::vector<CaseDevice>>;
 using OrderByResource = std::map<std::string, std::vector<std::string>>;
 
+// Everything that a container, or a Pod as a whole, asks for, in thousandths; a missing request is
+// the limit. Read only in cases with a resize.
+struct CaseAsks {
+  policy::ResourceAmounts limits;
+  policy::ResourceAmounts requests;
+
+  friend bool operator==(const CaseAsks&, const CaseAsks&) = default;
+};
+
 struct CaseContainer {
   enum class Kind { kInit, kSidecar, kApp };
   std::string name;
@@ -33,6 +42,7 @@ struct CaseContainer {
   // CPU, memory and hugepages in thousandths; a missing request is the limit.
   policy::ResourceAmounts compute_requests;
   bool requests_equal_limits = false;  // of CPUs and memory, and there are some
+  CaseAsks asks;
 };
 
 struct CasePod {
@@ -41,6 +51,7 @@ struct CasePod {
   policy::QosClass qos = policy::QosClass::kBestEffort;
   bool pod_level_resources = false;
   policy::ResourceAmounts pod_requests;  // of the Pod as a whole, as in compute_requests
+  CaseAsks asks;                         // of the Pod as a whole
 };
 
 // A block of the memory manager; resource names and NUMA ids as the case writes them.
@@ -70,7 +81,8 @@ struct CaseReadmitted;
 // What a real kubelet did with a Pod, or with all of them in a restart, or what its books said
 // after a step.
 struct CaseObserved {
-  bool admitted = false;
+  bool admitted = false;                          // or the resize is taken
+  std::string resize;                             // the verdict on one
   std::map<std::string, CaseHolding> containers;  // of an admitted Pod
   std::map<std::string, CaseHolding> left;        // of a refused one
   CaseHolding as_a_whole;                         // the Pod's own entries, either way
@@ -86,10 +98,10 @@ struct CaseReadmitted {
 };
 
 struct CaseStep {
-  enum class Kind { kAdmit, kRemove, kStart, kDevices, kDisconnect, kPrefer, kRestart };
+  enum class Kind { kAdmit, kRemove, kStart, kDevices, kDisconnect, kPrefer, kRestart, kResize };
   Kind kind = Kind::kStart;
-  CasePod pod;                           // admit
-  std::optional<CaseObserved> observed;  // admit, start, restart
+  CasePod pod;                           // admit, resize
+  std::optional<CaseObserved> observed;  // admit, start, restart, resize
   std::string name;                      // remove, start: the Pod; disconnect: the resource
   DevicesByResource devices;             // devices
   OrderByResource prefer;                // prefer

@@ -6,14 +6,11 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/admit/case_steps.h"
 #include "policy/qos.h"
 
 namespace numafit::cli {
 namespace {
-
-std::string Quoted(const std::string& text) {
-  return "\"" + text + "\"";
-}
 
 using Quantities = std::map<std::string, api::Quantity, std::less<>>;
 
@@ -45,7 +42,18 @@ policy::ResourceAmounts ComputeAmounts(const Quantities& quantities) {
   return amounts;
 }
 
-CaseContainer ReadContainer(const Node& node, bool init, policy::QosSums& qos) {
+CaseAsks AsksOf(const Resources& resources) {
+  CaseAsks asks;
+  for (const auto& [resource, quantity] : resources.limits) {
+    asks.limits[resource] = quantity.milli();
+  }
+  for (const auto& [resource, quantity] : resources.requests) {
+    asks.requests[resource] = quantity.milli();
+  }
+  return asks;
+}
+
+CaseContainer ReadContainer(const Node& node, bool init, bool all, policy::QosSums& qos) {
   node.CheckKeys({"name", "restartPolicy", "resources"});
   CaseContainer container;
   container.name = node.At("name").String();
@@ -63,6 +71,7 @@ CaseContainer ReadContainer(const Node& node, bool init, policy::QosSums& qos) {
   container.requests_equal_limits =
       policy::RequestsEqualLimits(container.compute_requests, compute_limits);
   qos.Add(container.compute_requests, compute_limits);
+  if (all) container.asks = AsksOf(resources);
   return container;
 }
 
@@ -75,7 +84,7 @@ api::Quantity ReadQuantity(const Node& node) {
   return *parsed;
 }
 
-CasePod ReadPod(const Node& node) {
+CasePod ReadPod(const Node& node, bool all) {
   node.CheckKeys({"name", "initContainers", "containers", "resources"});
   CasePod pod;
   pod.name = node.At("name").String();
@@ -85,7 +94,8 @@ CasePod ReadPod(const Node& node) {
   for (const char* key : {"initContainers", "containers"}) {
     if (!node.Has(key)) continue;
     for (const Node& item : node.At(key).Items()) {
-      CaseContainer container = ReadContainer(item, std::string_view(key) == "initContainers", qos);
+      CaseContainer container =
+          ReadContainer(item, std::string_view(key) == "initContainers", all, qos);
       if (container.name.empty() || !names.insert(container.name).second) {
         Fail(item.path(), "name " + Quoted(container.name) + " is empty or there twice");
       }
@@ -102,6 +112,7 @@ CasePod ReadPod(const Node& node) {
     qos.Add(requests, ComputeAmounts(resources.limits));
     pod.pod_level_resources = !requests.empty();
     pod.pod_requests = requests;
+    if (all) pod.asks = AsksOf(resources);
   }
   pod.qos = qos.Class();
   return pod;

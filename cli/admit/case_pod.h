@@ -10,6 +10,7 @@ namespace numafit::cli {
 // Fails also on quantities below zero.
 [[nodiscard]] api::Quantity ReadQuantity(const Node& node);
 
-[[nodiscard]] CasePod ReadPod(const Node& node);
+// `all`: also CaseContainer::asks.
+[[nodiscard]] CasePod ReadPod(const Node& node, bool all = false);
 
 }  // namespace numafit::cli

@@ -25,7 +25,9 @@ DeviceKinds::DeviceKinds(const Case& replayed) {
   std::map<Key, int> numbers;  // by resource and cohort
   for (const auto& [device, cohort] : cohorts_) {
     const int next = static_cast<int>(numbers.size());
-    kinds_[device] = numbers.emplace(Key{device.resource, cohort}, next).first->second;
+    const auto [at, is_new] = numbers.emplace(Key{device.resource, cohort}, next);
+    if (is_new) resources_.push_back(device.resource);
+    kinds_[device] = at->second;
   }
 }
 

@@ -24,6 +24,10 @@ class DeviceKinds {
 
   // -1 when no list of the case has such a device.
   [[nodiscard]] int Find(const std::string& resource, const std::string& id) const;
+  // The resource of a kind.
+  [[nodiscard]] const std::string& Resource(int kind) const {
+    return resources_[static_cast<std::size_t>(kind)];
+  }
   [[nodiscard]] const std::string& Cohort(const std::string& resource, const std::string& id) const;
 
  private:
@@ -35,8 +39,9 @@ class DeviceKinds {
   void Note(const std::string& resource, const std::vector<CaseDevice>& devices);
 
   std::map<Key, std::string> cohorts_;
-  std::map<Key, int> kinds_;          // of a device
-  std::map<std::string, int> lists_;  // how many lists of a resource were noted
+  std::map<Key, int> kinds_;            // of a device
+  std::vector<std::string> resources_;  // by kind
+  std::map<std::string, int> lists_;    // how many lists of a resource were noted
   std::set<std::string> with_preference_;
 };
 

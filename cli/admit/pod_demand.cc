@@ -1,5 +1,7 @@
 #include "cli/admit/pod_demand.h"
 
+#include <cstddef>
+
 namespace numafit::cli {
 
 policy::ContainerDemand::Kind KindOf(CaseContainer::Kind kind) {
@@ -28,6 +30,19 @@ policy::Demand DemandOf(const CasePod& pod) {
   demand.pod_level_resources = pod.pod_level_resources;
   demand.pod_requests = pod.pod_requests;
   return demand;
+}
+
+std::vector<policy::HeldContainer> HeldBy(const ActivePod& active, const CasePod& pod) {
+  std::vector<policy::HeldContainer> held;
+  for (std::size_t i = 0; i < pod.containers.size(); ++i) {
+    policy::HeldContainer& container = held.emplace_back();
+    container.memory.kind = KindOf(pod.containers[i].kind);
+    if (i < active.cpus.size()) container.cpus = active.cpus[i];
+    if (i < active.holding.memory.size()) container.memory = active.holding.memory[i];
+    // The others have ended.
+    container.runs = active.started && pod.containers[i].kind != CaseContainer::Kind::kInit;
+  }
+  return held;
 }
 
 }  // namespace numafit::cli

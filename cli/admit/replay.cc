@@ -20,7 +20,11 @@ constexpr std::size_t kMaxOutcomes = 4096;
 }  // namespace
 
 Replay::Replay(const Case& replayed)
-    : case_(replayed), kinds_(replayed), devices_(replayed.devices), prefer_(replayed.prefer) {}
+    : case_(replayed), kinds_(replayed), devices_(replayed.devices), prefer_(replayed.prefer) {
+  for (const CaseStep& step : case_.steps) {
+    if (step.kind == CaseStep::Kind::kResize) resized_.insert(step.pod.name);
+  }
+}
 
 absl::Status Replay::Start() {
   if (absl::Status status = Rebuild(); !status.ok()) return status;
@@ -91,6 +95,8 @@ absl::Status Replay::Play(const CaseStep& step, Json& answer) {
       return Admit(step, answer);
     case CaseStep::Kind::kRestart:
       return Restart(step, answer);
+    case CaseStep::Kind::kResize:
+      return Resize(step, answer);
     case CaseStep::Kind::kRemove:
       Remove(step.name);
       return absl::OkStatus();
@@ -264,9 +270,15 @@ ActivePod Replay::PodAfter(const policy::Outcome& outcome) const {
 }
 
 Replay::Branch Replay::BranchOf(const World& before, const World& world,
-                                const policy::Outcome& outcome, const CaseStep& step) const {
+                                const policy::Outcome& outcome, const CaseStep& step,
+                                const policy::Demand& demand) const {
   Branch branch = BranchOf(world, outcome);
   ActivePod pod = PodAfter(outcome);
+  pod.asked = IndexOf(step);
+  if (resized_.contains(step.pod.name)) {
+    for (const Given& given : branch.given) pod.devices.push_back(given.devices);
+  }
+  NoteGiven(step.pod.name, demand, outcome, outcome.admitted, branch.after);
   if (outcome.admitted) {
     branch.after.pods[step.pod.name] = std::move(pod);
   } else {
@@ -277,14 +289,14 @@ Replay::Branch Replay::BranchOf(const World& before, const World& world,
 }
 
 void Replay::Collect(const World& before, const World& world, const policy::AdmitResult& result,
-                     const CaseStep& step, Verdicts& verdicts) const {
+                     const CaseStep& step, const policy::Demand& demand, Verdicts& verdicts) const {
   verdicts.truncated = verdicts.truncated || result.truncated;
   if (result.truncated && !result.same_affinities) verdicts.same_affinities = false;
   verdicts.unknown = verdicts.unknown || result.verdict() == policy::Verdict::kUnknown;
   verdicts.intractable = verdicts.intractable || result.intractable;
   verdicts.endless = verdicts.endless || result.endless;
   for (const policy::Outcome& outcome : result.outcomes) {
-    Branch& branch = verdicts.branches.emplace_back(BranchOf(before, world, outcome, step));
+    Branch& branch = verdicts.branches.emplace_back(BranchOf(before, world, outcome, step, demand));
     branch.observed = step.observed && IsObserved(step, branch);
   }
 }
@@ -303,7 +315,7 @@ Replay::Verdicts Replay::Ask(const CaseStep& step) const {
                                                     : std::vector<World>{before}) {
       ++verdicts.worlds;
       Collect(before, world,
-              policy::Admit(*topology_, UsageOf(world), demand, kMaxOutcomesOfAWorld), step,
+              policy::Admit(*topology_, UsageOf(world), demand, kMaxOutcomesOfAWorld), step, demand,
               verdicts);
     }
     if (released_truncated || verdicts.branches.size() > kMaxOutcomes) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,6 +16,7 @@
 #include "policy/admit.h"
 #include "policy/memory_manager/memory_manager.h"
 #include "policy/readmission.h"
+#include "policy/resize.h"
 
 namespace numafit::cli {
 
@@ -30,7 +32,7 @@ class Replay {
 
   // Before the first step: a kubelet would not start like this.
   [[nodiscard]] absl::Status Start();
-  // The answer to one step, {} for all but admit, start and restart.
+  // The answer to one step, {} for all but admit, start, restart and resize. A step of the case.
   [[nodiscard]] absl::Status Play(const CaseStep& step, nlohmann::ordered_json& answer);
   // The kubelet does not start again: there are no answers to later steps.
   [[nodiscard]] bool ended() const { return ended_; }
@@ -45,8 +47,11 @@ class Replay {
   };
   // One outcome in one world.
   struct Branch {
-    bool admitted = false;
+    bool admitted = false;  // or the resize is taken
     policy::RefusalReason reason = policy::RefusalReason::kNone;
+    // Of a resize.
+    policy::ResizeVerdict resize = policy::ResizeVerdict::kNone;
+    std::string why_not;
     std::vector<Given> given;  // by container; when refused, those before the refusal
     policy::HeldAsAWhole as_a_whole;
     World after;
@@ -82,12 +87,19 @@ class Replay {
   [[nodiscard]] Verdicts Ask(const CaseStep& step) const;
   // `before` is the world as it was, `world` the same with those that leave released.
   void Collect(const World& before, const World& world, const policy::AdmitResult& result,
-               const CaseStep& step, Verdicts& verdicts) const;
+               const CaseStep& step, const policy::Demand& demand, Verdicts& verdicts) const;
   [[nodiscard]] Branch BranchOf(const World& before, const World& world,
-                                const policy::Outcome& outcome, const CaseStep& step) const;
+                                const policy::Outcome& outcome, const CaseStep& step,
+                                const policy::Demand& demand) const;
   // Without what becomes of the Pod.
   [[nodiscard]] Branch BranchOf(const World& world, const policy::Outcome& outcome) const;
   [[nodiscard]] ActivePod PodAfter(const policy::Outcome& outcome) const;
+  // Which managers have given the Pod something, and what they remember of it if it stays.
+  void NoteGiven(const std::string& pod, const policy::Demand& demand,
+                 const policy::Outcome& outcome, bool stays, World& after) const;
+  // `reached`: so many containers; `name` as in LastGiven.
+  void NoteCpus(const std::string& name, const policy::Demand& demand,
+                const policy::Outcome& outcome, std::size_t reached, LastGiven& last) const;
   // Which of the two books the kubelet has not tidied when it refuses the Pod like this.
   void KeepUntidied(const World& before, const policy::Outcome& outcome, World& after) const;
 
@@ -115,6 +127,26 @@ class Replay {
   [[nodiscard]] bool IsObserved(const CaseObserved& observed, const Rebirth& way) const;
   absl::Status GoOnFromObservedRestart(const CaseObserved& observed, std::vector<Rebirth> ways);
   void LoseAll();
+
+  absl::Status Resize(const CaseStep& step, nlohmann::ordered_json& answer);
+  [[nodiscard]] Verdicts AskToResize(const CaseStep& step) const;
+  // Nobody is asked: the Pod is not there, has these requests already, or can never have them.
+  [[nodiscard]] Branch NotResized(const World& world, const ActivePod* active,
+                                  policy::ResizeVerdict verdict, std::string_view why_not) const;
+  [[nodiscard]] Branch Resized(const World& before, const World& world, const CaseStep& step,
+                               const policy::Demand& demand, const policy::Outcome& outcome) const;
+  [[nodiscard]] policy::RunningPod RunningPodOf(const World& world, const std::string& name) const;
+  // `kinds` of the Pod or of a container.
+  [[nodiscard]] policy::HeldDevices HeldDevicesOf(const Kinds& kinds) const;
+  void WriteResize(const CasePod& pod, const Verdicts& verdicts,
+                   nlohmann::ordered_json& answer) const;
+  // What the containers of a Pod have that is not resized.
+  void WriteHeld(const CasePod& pod, const Verdicts& verdicts,
+                 nlohmann::ordered_json& answer) const;
+  [[nodiscard]] static bool Survives(const Branch& branch);
+  [[nodiscard]] bool IsObservedResize(const CaseStep& step, const Branch& branch) const;
+  absl::Status GoOnFromObservedResize(const CaseStep& step, const Verdicts& verdicts);
+  [[nodiscard]] std::size_t IndexOf(const CaseStep& step) const;
 
   [[nodiscard]] bool IsObserved(const CaseStep& step, const Branch& branch) const;
   // CPUs and memory.
@@ -160,6 +192,7 @@ class Replay {
   std::map<int, int> class_of_kind_;
   std::vector<std::string> numa_set_of_class_;
 
+  std::set<std::string> resized_;  // Pods with a resize, now or later
   std::map<std::string, KnownPod> known_pods_;
   std::size_t admissions_ = 0;
 

@@ -181,9 +181,11 @@ std::map<std::string, int> Replay::CountByNumaSet(const Kinds& kinds, int pool) 
   const policy::Topology::Pool& p = topology_->pools()[static_cast<std::size_t>(pool)];
   std::map<std::string, int> counts;
   for (const policy::ClassCount& item : kinds) {
-    const int class_index = class_of_kind_.at(item.class_index);
-    if (class_index < p.first_class || class_index >= p.first_class + p.class_count) continue;
-    counts[numa_set_of_class_[static_cast<std::size_t>(class_index)]] += item.count;
+    if (kinds_.Resource(item.class_index) != p.resource) continue;
+    const auto listed = class_of_kind_.find(item.class_index);
+    counts[listed == class_of_kind_.end()
+               ? "unlisted"
+               : numa_set_of_class_[static_cast<std::size_t>(listed->second)]] += item.count;
   }
   return counts;
 }
@@ -191,9 +193,10 @@ std::map<std::string, int> Replay::CountByNumaSet(const Kinds& kinds, int pool) 
 bool Replay::IdsAreKnown(const Kinds& kinds, int pool) const {
   const policy::Topology::Pool& p = topology_->pools()[static_cast<std::size_t>(pool)];
   return std::all_of(kinds.begin(), kinds.end(), [&](const policy::ClassCount& item) {
-    const int class_index = class_of_kind_.at(item.class_index);
-    if (class_index < p.first_class || class_index >= p.first_class + p.class_count) return true;
-    return topology_->classes()[static_cast<std::size_t>(class_index)].count == item.count;
+    if (kinds_.Resource(item.class_index) != p.resource) return true;
+    const auto listed = class_of_kind_.find(item.class_index);
+    return listed != class_of_kind_.end() &&
+           topology_->classes()[static_cast<std::size_t>(listed->second)].count == item.count;
   });
 }
 
@@ -210,8 +213,8 @@ Json Replay::WriteDevices(const std::vector<const std::vector<Given>*>& given,
     if (distinct.size() == 1 && IdsAreKnown(*distinct.begin(), pool)) {
       std::set<std::string> ids;
       for (const policy::ClassCount& item : *distinct.begin()) {
+        if (kinds_.Resource(item.class_index) != p.resource) continue;
         const int class_index = class_of_kind_.at(item.class_index);
-        if (class_index < p.first_class || class_index >= p.first_class + p.class_count) continue;
         for (const std::string& id : topology_->DeviceIds(class_index)) ids.insert(id);
       }
       out[p.resource] = ids;

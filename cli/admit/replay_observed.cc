@@ -59,11 +59,13 @@ bool Replay::GivesObserved(const CasePod& pod, const CaseObserved& observed,
 
 bool Replay::GivesObservedDevices(const CasePod& pod, const CaseObserved& observed,
                                   const Branch& branch) const {
-  if (!observed.admitted) return true;
-  for (std::size_t i = 0; i < pod.containers.size(); ++i) {
+  // A Pod that is refused has none; one that is not resized keeps them.
+  if (!observed.admitted && observed.resize.empty()) return true;
+  const auto& containers = observed.admitted ? observed.containers : observed.left;
+  for (std::size_t i = 0; i < std::min(pod.containers.size(), branch.given.size()); ++i) {
     Kinds seen;
-    if (const auto container = observed.containers.find(pod.containers[i].name);
-        container != observed.containers.end()) {
+    if (const auto container = containers.find(pod.containers[i].name);
+        container != containers.end()) {
       for (const auto& [resource, ids] : container->second.devices) {
         // PodResources lists a device once for each of its NUMA nodes.
         const std::set<std::string> distinct(ids.begin(), ids.end());
@@ -168,15 +170,20 @@ ActivePod Replay::ObservedPod(const CasePod& pod, const CaseObserved& observed) 
     memory.kind = KindOf(container.kind);
     active.cpus.push_back(at != containers.end() ? at->second.cpus : policy::CpuSet{});
     held.cpus |= active.cpus.back();
+    Kinds of_container;
     if (at != containers.end()) {
       for (const auto& [resource, list] : at->second.devices) {
-        for (const std::string& id : list) ids.emplace(resource, id);
+        for (const std::string& id : std::set<std::string>(list.begin(), list.end())) {
+          ids.emplace(resource, id);
+          AddCount(of_container, kinds_.Find(resource, id), 1);
+        }
       }
       if (topology_->memory_manager() != nullptr && !at->second.memory.empty()) {
         memory.held = true;
         memory.blocks = BlocksOf(*topology_->memory_manager(), at->second.memory);
       }
     }
+    if (resized_.contains(pod.name)) active.devices.push_back(std::move(of_container));
     held.memory.push_back(std::move(memory));
   }
   if (!observed.as_a_whole.cpus.empty()) {
@@ -206,7 +213,8 @@ absl::Status Replay::GoOnFromObserved(const CaseStep& step, const Verdicts& verd
   }
   // No world could do it: the two disagree, and the answer has said so; or nobody knows. Go on from
   // all, with those released that had left: the kubelet has done that, whatever it was asked.
-  const ActivePod active = ObservedPod(step.pod, observed);
+  ActivePod active = ObservedPod(step.pod, observed);
+  active.asked = IndexOf(step);
   bool truncated = false;
   for (const World& before : worlds_) {
     for (World world :

@@ -15,19 +15,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Restored = policy::MemoryManager::Restored;
 
-std::vector<policy::HeldContainer> HeldBy(const ActivePod& active, const CasePod& pod) {
-  std::vector<policy::HeldContainer> held;
-  for (std::size_t i = 0; i < pod.containers.size(); ++i) {
-    policy::HeldContainer& container = held.emplace_back();
-    container.memory.kind = KindOf(pod.containers[i].kind);
-    if (i < active.cpus.size()) container.cpus = active.cpus[i];
-    if (i < active.holding.memory.size()) container.memory = active.holding.memory[i];
-    // The others have ended.
-    container.runs = active.started && pod.containers[i].kind != CaseContainer::Kind::kInit;
-  }
-  return held;
-}
-
 }  // namespace
 
 Restored Replay::RestoredBooks(const World& world) const {
@@ -59,8 +46,10 @@ void Replay::ReadmitPod(const CasePod& pod, Rebirth& way) const {
   const ActivePod before = way.after.pods.at(pod.name);
   policy::Usage usage(*topology_);
   usage.compute() = way.after.compute;
+  // The kubelet goes by what it has written down: a resize that was taken counts, others do not.
+  const policy::Demand demand = DemandOf(case_.steps[before.asked].pod);
   const policy::ReadmitResult result =
-      policy::Readmit(*topology_, usage, DemandOf(pod), HeldBy(before, pod),
+      policy::Readmit(*topology_, usage, demand, HeldBy(before, pod),
                       {before.holding.cpus, before.holding.pod_memory});
   way.intractable = way.intractable || result.intractable;
   way.endless = way.endless || result.endless;
@@ -68,7 +57,10 @@ void Replay::ReadmitPod(const CasePod& pod, Rebirth& way) const {
   Branch branch = BranchOf(way.after, result.outcome);
   ActivePod after = PodAfter(result.outcome);
   after.started = before.started;
+  after.asked = before.asked;
   after.holding.devices = before.holding.devices;
+  after.devices = before.devices;
+  NoteGiven(pod.name, demand, result.outcome, branch.admitted, branch.after);
   if (branch.admitted) {
     branch.after.pods[pod.name] = std::move(after);
   } else {
@@ -84,6 +76,7 @@ Replay::Rebirth Replay::Reborn(const World& world) const {
   Rebirth way;
   way.restored = RestoredBooks(world);
   way.after = world;
+  way.after.last_given = {};
   std::vector<KnownPod> pods;
   for (const auto& [name, pod] : world.pods) pods.push_back(known_pods_.at(name));
   std::sort(pods.begin(), pods.end(),
@@ -188,7 +181,9 @@ absl::Status Replay::GoOnFromObservedRestart(const CaseObserved& observed,
       ActivePod pod = ObservedPod(*known_pods_.at(name).pod, seen);
       if (const auto at = world.pods.find(name); at != world.pods.end()) {
         pod.started = at->second.started;
+        pod.asked = at->second.asked;
         pod.holding.devices = at->second.holding.devices;
+        pod.devices = at->second.devices;
         world.compute.default_cpus |= at->second.holding.cpus;
         world.pods.erase(at);
       }

@@ -35,6 +35,19 @@ int PreferredWidth(const Topology& topology, const DeviceState& state, const Top
   return best;
 }
 
+// What follows from the supplies. `suffices`: there are as many devices as requested.
+void Finish(const Topology& topology, const DeviceState& state, const DeviceRequest& request,
+            bool suffices, ResourceHints& hints) {
+  // Too few in all, or no set of NUMA nodes has enough: the largest set has the most.
+  if (!suffices || !hints.Contains(hints.nodes)) {
+    hints.kind = Mutated(Mutation::kNoRoomIsDontCare) ? Kind::kDontCare : Kind::kImpossible;
+    return;
+  }
+  const Topology::Pool& pool = topology.pools()[static_cast<std::size_t>(request.pool)];
+  hints.kind = Kind::kMasks;
+  hints.preferred_width = PreferredWidth(topology, state, pool, request);
+}
+
 }  // namespace
 
 ResourceHints DeviceHints(const Topology& topology, const DeviceState& state,
@@ -64,13 +77,24 @@ ResourceHints DeviceHints(const Topology& topology, const DeviceState& state,
       hints.supplies.push_back({.numa = CountedOn(device_class.numa), .units = units});
     }
   }
-  // Too few in all, or no set of NUMA nodes has enough: the largest set has the most.
-  if (available < request.count || forbidden || !hints.Contains(hints.nodes)) {
-    hints.kind = Mutated(Mutation::kNoRoomIsDontCare) ? Kind::kDontCare : Kind::kImpossible;
-    return hints;
+  Finish(topology, state, request, available >= request.count && !forbidden, hints);
+  return hints;
+}
+
+ResourceHints HeldDeviceHints(const Topology& topology, const DeviceState& state,
+                              const DeviceRequest& request, const HeldDevices& held) {
+  ResourceHints hints;
+  const Topology::Pool& pool = topology.pools()[static_cast<std::size_t>(request.pool)];
+  if (!pool.aligned) return hints;
+  hints.nodes = pool.hint_numa;
+  hints.request = request.count;
+  const PoolClasses range(pool);
+  for (const ClassCount& item : held.listed) {
+    if (item.class_index < range.begin || item.class_index >= range.end) continue;
+    const NumaMask numa = topology.classes()[static_cast<std::size_t>(item.class_index)].numa;
+    if (!numa.empty()) hints.supplies.push_back({.numa = CountedOn(numa), .units = item.count});
   }
-  hints.kind = Kind::kMasks;
-  hints.preferred_width = PreferredWidth(topology, state, pool, request);
+  Finish(topology, state, request, held.Of(topology, request.pool) == request.count, hints);
   return hints;
 }
 

@@ -99,16 +99,18 @@ struct MemoryState {
 // Memory that the ended init containers of one Pod have left (initContainersReusableMemory).
 //
 // The kubelet keeps it from one allocation of the Pod to the next and drops it when another Pod
-// allocates or when it restarts: start every admission with an empty one.
+// allocates or when it restarts: start every admission with an empty one, but a resize (resize.h).
 class ReusableMemory {
  public:
   [[nodiscard]] std::uint64_t Of(NumaMask numa, int type) const;
   // After a container got these blocks (updatePodReusableMemory): a regular init container's can be
   // used again, the larger of two counts; any other container, a sidecar too, uses them up.
   void Update(const MemoryBlocks& blocks, bool is_regular_init);
+  void Clear() { entries_.clear(); }
   [[nodiscard]] const absl::InlinedVector<MemoryBlock, 2>& entries() const { return entries_; }
 
   friend bool operator==(const ReusableMemory&, const ReusableMemory&) = default;
+  friend std::strong_ordering operator<=>(const ReusableMemory&, const ReusableMemory&) = default;
 
  private:
   absl::InlinedVector<MemoryBlock, 2> entries_;

@@ -76,7 +76,7 @@ func flags(name string) *settings {
 	s.Uint64Var(&s.Seed, "seed", rand.Uint64()>>32, "seed of the cases; random when left out")
 	s.Uint64Var(&s.From, "from", 0, "index of the first case")
 	s.Uint64Var(&s.Cases, "cases", 1000, "number of cases")
-	s.StringVar(&s.Managers, "managers", generate.Devices, "`which` the cases are about: devices, all, or pod-level")
+	s.StringVar(&s.Managers, "managers", generate.Devices, "`which` the cases are about: devices, all, pod-level, or resize")
 	s.IntVar(&s.Jobs, "jobs", runtime.NumCPU(), "cases at the same time")
 	s.StringVar(&s.Mirror, "mirror", "", "`command` that reads cases and answers them")
 	s.StringVar(&s.Fixtures, "fixtures", "", "`folder` for disagreements")

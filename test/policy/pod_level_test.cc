@@ -173,8 +173,10 @@ Before AdmitAndRestart(const Topology& topology, Usage& usage, const Demand& dem
   Apply(topology, outcome, usage);
   Before before;
   for (std::size_t i = 0; i < demand.containers.size(); ++i) {
-    before.containers.push_back(
-        {outcome.containers[i].cpus, outcome.held.memory[i], /*runs=*/true});
+    HeldContainer& container = before.containers.emplace_back();
+    container.cpus = outcome.containers[i].cpus;
+    container.memory = outcome.held.memory[i];
+    container.runs = true;
   }
   before.pod = {outcome.held.cpus, outcome.held.pod_memory};
   return before;

@@ -93,7 +93,7 @@ func (d Device) NUMASet() string {
 }
 
 // Step is one thing that happens; exactly one of its keys is set, `observed`
-// beside `admit`, `start` and `restart` excepted.
+// beside `admit`, `start`, `restart` and `resize` excepted.
 type Step struct {
 	Admit      *Pod                `json:"admit,omitempty"`
 	Observed   *StepAnswer         `json:"observed,omitempty"`
@@ -103,10 +103,13 @@ type Step struct {
 	Disconnect string              `json:"disconnect,omitempty"`
 	Prefer     map[string][]string `json:"prefer,omitempty"`
 	Restart    bool                `json:"restart,omitempty"`
+	Resize     *Pod                `json:"resize,omitempty"`
 }
 
 // Observable is true when a real answer to the step says something.
-func (s *Step) Observable() bool { return s.Admit != nil || s.Start != "" || s.Restart }
+func (s *Step) Observable() bool {
+	return s.Admit != nil || s.Start != "" || s.Restart || s.Resize != nil
+}
 
 // Pod is what the kubelet is asked to admit.
 type Pod struct {
@@ -151,11 +154,28 @@ type Outcome struct {
 // Panic is the reason of an admission that ended the kubelet's process.
 const Panic = "<panic>"
 
-// StepAnswer is the kubelet's verdict on an `admit`, what came of a `restart`,
-// the state after an `admit`, `start` or `restart`, and `{}` for other steps.
+// Verdicts on a resize: nothing came of it, or it is taken, or the reason of
+// the Pod's condition PodResizePending.
+const (
+	ResizeNone       = "none"
+	ResizeTaken      = "taken"
+	ResizeDeferred   = "Deferred"
+	ResizeInfeasible = "Infeasible"
+)
+
+// Why nothing came of it, beside Panic.
+const (
+	Gone      = "gone"
+	Unchanged = "unchanged"
+)
+
+// StepAnswer is the kubelet's verdict on an `admit` or a `resize`, what came of
+// a `restart`, the state after one of these or a `start`, and `{}` for other
+// steps.
 type StepAnswer struct {
 	Pod        string            `json:"pod,omitempty"`
 	Admitted   *bool             `json:"admitted,omitempty"`
+	Resize     string            `json:"resize,omitempty"`
 	Reason     string            `json:"reason,omitempty"`
 	Containers []ContainerAnswer `json:"containers,omitempty"`
 	Left       []Holding         `json:"left,omitempty"`
@@ -171,8 +191,10 @@ type StepAnswer struct {
 	MemoryState []NUMAState `json:"memoryState,omitempty"`
 }
 
-// IsAdmitted is false for a refusal.
-func (s *StepAnswer) IsAdmitted() bool { return s.Admitted != nil && *s.Admitted }
+// IsAdmitted is false for a refusal, and true for a resize that is taken.
+func (s *StepAnswer) IsAdmitted() bool {
+	return (s.Admitted != nil && *s.Admitted) || s.Resize == ResizeTaken
+}
 
 // IsEmpty is true for `{}`.
 func (s *StepAnswer) IsEmpty() bool {
@@ -184,11 +206,13 @@ func (s *StepAnswer) Ends() bool {
 	return s.Reason == Panic || (s.Restarted != nil && !*s.Restarted)
 }
 
-// Holding is what a container of a refused Pod holds until the next admission.
+// Holding is what a container of a refused Pod holds until the next admission,
+// or what one holds of a Pod that is not resized (then also devices).
 type Holding struct {
-	Name   string        `json:"name"`
-	CPUs   string        `json:"cpus,omitempty"`
-	Memory []MemoryBlock `json:"memory,omitempty"`
+	Name    string              `json:"name"`
+	Devices map[string][]string `json:"devices,omitempty"`
+	CPUs    string              `json:"cpus,omitempty"`
+	Memory  []MemoryBlock       `json:"memory,omitempty"`
 }
 
 // NUMAState is the memory manager's book about one NUMA node: how many blocks
@@ -267,7 +291,12 @@ func (c *Case) UsesManagers() bool {
 	if (c.CPUPolicy != "" && c.CPUPolicy != "none") || (c.MemoryPolicy != "" && c.MemoryPolicy != "None") || len(c.FeatureGates) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Restart })
+	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Restart || s.Resize != nil })
+}
+
+// Resizes is true when a Pod is resized somewhere.
+func (c *Case) Resizes() bool {
+	return slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Resize != nil })
 }
 
 // WithObserved is a copy of the case with the answer's steps beside its own;

@@ -37,23 +37,23 @@ func (c *Case) Validate() error {
 
 func (s *Step) validate(registered, active, known map[string]bool) error {
 	set := 0
-	for _, is := range []bool{s.Admit != nil, s.Remove != "", s.Start != "", s.Devices != nil, s.Disconnect != "", s.Prefer != nil, s.Restart} {
+	for _, is := range []bool{s.Admit != nil, s.Remove != "", s.Start != "", s.Devices != nil, s.Disconnect != "", s.Prefer != nil, s.Restart, s.Resize != nil} {
 		if is {
 			set++
 		}
 	}
 	if set != 1 {
-		return fmt.Errorf("one of admit, remove, start, devices, disconnect, prefer, restart is wanted, %d are there", set)
+		return fmt.Errorf("one of admit, remove, start, devices, disconnect, prefer, restart, resize is wanted, %d are there", set)
 	}
 	if s.Observed != nil && !s.Observable() {
-		return fmt.Errorf("observed stands only beside admit, start and restart")
+		return fmt.Errorf("observed stands only beside admit, start, restart and resize")
 	}
 	switch {
 	case s.Admit != nil:
 		if active[s.Admit.Name] {
 			return fmt.Errorf("admit: Pod %q was admitted before and not removed", s.Admit.Name)
 		}
-		if err := s.Admit.validate(); err != nil {
+		if err := s.Admit.validate("admit"); err != nil {
 			return err
 		}
 		active[s.Admit.Name], known[s.Admit.Name] = true, true
@@ -66,6 +66,11 @@ func (s *Step) validate(registered, active, known map[string]bool) error {
 		if !known[s.Start] {
 			return fmt.Errorf("start: no Pod %q", s.Start)
 		}
+	case s.Resize != nil:
+		if !known[s.Resize.Name] {
+			return fmt.Errorf("resize: no Pod %q", s.Resize.Name)
+		}
+		return s.Resize.validate("resize")
 	case s.Devices != nil:
 		if err := validateDevices(s.Devices); err != nil {
 			return err
@@ -81,17 +86,17 @@ func (s *Step) validate(registered, active, known map[string]bool) error {
 	return nil
 }
 
-func (p *Pod) validate() error {
+func (p *Pod) validate(step string) error {
 	if p.Name == "" {
-		return fmt.Errorf("admit: a Pod needs a name")
+		return fmt.Errorf("%s: a Pod needs a name", step)
 	}
 	if len(p.Containers) == 0 {
-		return fmt.Errorf("admit: Pod %q has no containers", p.Name)
+		return fmt.Errorf("%s: Pod %q has no containers", step, p.Name)
 	}
 	names := map[string]bool{}
 	for _, c := range p.All() {
 		if c.Name == "" || names[c.Name] {
-			return fmt.Errorf("admit: container name %q is empty or there twice", c.Name)
+			return fmt.Errorf("%s: container name %q is empty or there twice", step, c.Name)
 		}
 		names[c.Name] = true
 	}

@@ -33,6 +33,7 @@ type maker struct {
 	managers  *managers
 	restarts  float64 // percent, before each admission
 	podLevel  bool    // the gate PodLevelResourceManagers
+	resizes   *resizes
 }
 
 // pool is a resource: where its devices are, as last listed.
@@ -44,16 +45,17 @@ type pool struct {
 }
 
 // Kinds of cases: devices alone, all managers (a third of them devices alone),
-// or the gate PodLevelResourceManagers with Pods that have resources of their
-// own (from Kubernetes 1.36).
+// the gate PodLevelResourceManagers with Pods that have resources of their
+// own (from Kubernetes 1.36), or Pods that are resized in place.
 const (
 	Devices  = "devices"
 	All      = "all"
 	PodLevel = "pod-level"
+	Resize   = "resize"
 )
 
 // Kinds are all of them.
-var Kinds = []string{Devices, All, PodLevel}
+var Kinds = []string{Devices, All, PodLevel, Resize}
 
 // Case makes the case of this kind with this index.
 func Case(kind, minor string, seed, index uint64) *form.Case {
@@ -73,6 +75,13 @@ func Case(kind, minor string, seed, index uint64) *form.Case {
 	if kind == PodLevel {
 		m.podLevel = true
 		return m.all()
+	}
+	if kind == Resize {
+		m.resizes = newResizes(m)
+		if m.chance(50) {
+			return m.all()
+		}
+		m.restarts = pick(m, weighted[float64]{85, 0}, weighted[float64]{15, 12})
 	}
 	m.machine()
 	m.settings()

@@ -9,20 +9,20 @@ import (
 
 func TestACaseIsMadeAgainAlone(t *testing.T) {
 	for i := range uint64(400) {
-		kind := []string{Devices, All}[i%2]
+		kind := []string{Devices, All, Resize}[i%3]
 		a, b := Case(kind, "1.36", 5, i), Case(kind, "1.36", 5, i)
 		if !bytes.Equal(form.Line(a), form.Line(b)) {
 			t.Fatalf("case %d differs from itself", i)
 		}
-		if i > 1 && bytes.Equal(form.Line(a.Steps), form.Line(Case(kind, "1.36", 5, i-2).Steps)) {
-			t.Errorf("case %d is case %d", i, i-2)
+		if i > 2 && bytes.Equal(form.Line(a.Steps), form.Line(Case(kind, "1.36", 5, i-3).Steps)) {
+			t.Errorf("case %d is case %d", i, i-3)
 		}
 	}
 }
 
 func TestCasesAreWellFormedAndRead(t *testing.T) {
 	for i := range uint64(4000) {
-		kind := []string{Devices, All}[i%2]
+		kind := []string{Devices, All, Resize}[i%3]
 		c := Case(kind, "1.36", 6, i)
 		if err := c.Validate(); err != nil {
 			t.Fatalf("case %d: %v", i, err)

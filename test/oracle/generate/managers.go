@@ -23,7 +23,7 @@ var pageSizes = map[string]uint64{"2Mi": 2 << 20, "1Gi": 1 << 30}
 
 // all makes a case with a static CPU manager, a static memory manager, or both.
 func (m *maker) all() *form.Case {
-	g := &managers{cpus: map[int]int{}, reserved: map[int]int{}, free: map[int]uint64{}, pages: map[string]map[int]int64{}, small: m.chance(50)}
+	g := &managers{cpus: map[int]int{}, reserved: map[int]int{}, free: map[int]uint64{}, pages: map[string]map[int]int64{}, small: m.chance(50) || m.smaller()}
 	m.managers = g
 	switch {
 	case m.chance(36):
@@ -32,6 +32,10 @@ func (m *maker) all() *form.Case {
 		g.memory = true
 	default:
 		g.cpu, g.memory = true, true
+	}
+	if m.resizes != nil && g.cpu && g.memory && m.chance(70) { // beside both hardly a resize is feasible
+		g.cpu = m.chance(50)
+		g.memory = !g.cpu
 	}
 	n := pick(m, weighted[int]{10, 1}, weighted[int]{50, 2}, weighted[int]{10, 3}, weighted[int]{19, 4},
 		weighted[int]{3, 5}, weighted[int]{3, 6}, weighted[int]{1, 7}, weighted[int]{4, 8})
@@ -74,6 +78,7 @@ func (m *maker) all() *form.Case {
 		m.podLevelCase()
 		return m.c
 	}
+	m.exclusiveToo()
 	m.admissions(m.length(), m.guest)
 	return m.c
 }

@@ -18,17 +18,20 @@ func (m *maker) steps() {
 	case n >= 5:
 		admissions = 3 + m.IntN(5)
 	}
-	small := m.chance(50) // many small Pods, or few that fill the node
+	small := m.chance(50) || m.smaller() // many small Pods, or few that fill the node
 	m.admissions(admissions, func(name string) *form.Pod { return m.pod(name, small) })
 }
 
 func (m *maker) admissions(n int, pod func(name string) *form.Pod) {
 	for range n {
 		m.between()
+		m.resize()
 		p := pod(m.podName())
+		m.dress(p)
 		m.c.Steps = append(m.c.Steps, form.Step{Admit: p})
 		m.active = append(m.active, p.Name)
 	}
+	m.resize()
 }
 
 func (m *maker) between() {

@@ -69,9 +69,69 @@ func (k *checker) step(s *form.Step, real *form.StepAnswer, said *stepClaim) str
 	case s.Start != "":
 		return k.state(real, said, k.exact)
 	case s.Restart:
+		clear(k.lists) // no plugin has come back
 		return k.restart(real, said)
+	case s.Resize != nil:
+		return k.resize(real, said)
 	}
 	return ""
+}
+
+// resize compares the verdict on a resize, and what the Pod has afterwards.
+func (k *checker) resize(real *form.StepAnswer, said *stepClaim) string {
+	t := k.t
+	t.Asked++
+	switch {
+	case said.Pod != real.Pod:
+		return fmt.Sprintf("pod: kubelet %q, mirror %q", real.Pod, said.Pod)
+	case said.Settling && said.Resize != nil:
+		return "settling with a verdict"
+	case said.Settling:
+		t.Settling++
+		return ""
+	case said.Resize == nil && !slices.Contains(said.Resizes, real.Resize):
+		return fmt.Sprintf("resize: kubelet %s (%s), mirror one of %v", real.Resize, real.Reason, said.Resizes)
+	case said.Resize == nil:
+		t.Null++
+	case *said.Resize != real.Resize:
+		return fmt.Sprintf("resize: kubelet %s (%s), mirror %s (%v)", real.Resize, real.Reason, *said.Resize, said.Reasons)
+	}
+	owed := k.exact && k.release < 2 && said.Resize != nil
+	if !real.IsAdmitted() {
+		return k.notResized(real, said)
+	}
+	k.release = 0
+	k.memory[real.Pod] = 0
+	for _, c := range real.Containers {
+		if len(c.Memory) > 0 {
+			k.memory[real.Pod]++
+		}
+	}
+	if p := k.containers(real, said, owed); p != "" {
+		return p
+	}
+	return k.state(real, said, owed && len(real.Containers) == 1)
+}
+
+func (k *checker) notResized(real *form.StepAnswer, said *stepClaim) string {
+	if !slices.Contains(said.Reasons, real.Reason) {
+		return fmt.Sprintf("reason: kubelet %s, mirror %v", real.Reason, said.Reasons)
+	}
+	if real.Reason != form.Gone {
+		k.memory[real.Pod] = 0
+	}
+	for _, h := range real.Left {
+		if len(h.Memory) > 0 {
+			k.memory[real.Pod]++
+		}
+	}
+	if said.Resize == nil {
+		return "" // state and rest are those where it is taken
+	}
+	if p := k.left(real, said); p != "" {
+		return p
+	}
+	return k.state(real, said, false)
 }
 
 // hold notes what will be released some day.
@@ -164,12 +224,33 @@ func (k *checker) refusal(real *form.StepAnswer, said *stepClaim) string {
 	if p := wholePod(real, said, false); p != "" {
 		return p
 	}
-	if said.Left != nil && !same(*said.Left, real.Left) {
-		return fmt.Sprintf("left: kubelet %s, mirror %s", form.Line(real.Left), form.Line(*said.Left))
+	if p := k.left(real, said); p != "" {
+		return p
 	}
 	known := *k
 	known.t = &Tally{} // a mirror may let go of what is left at once
 	return known.state(real, said, false)
+}
+
+// left compares what containers have of a Pod that is refused, or not resized.
+func (k *checker) left(real *form.StepAnswer, said *stepClaim) string {
+	if said.Left == nil {
+		return ""
+	}
+	different := fmt.Sprintf("left: kubelet %s, mirror %s", form.Line(real.Left), form.Line(*said.Left))
+	if len(real.Left) != len(*said.Left) {
+		return different
+	}
+	for i, s := range *said.Left {
+		r := real.Left[i]
+		if s.Name != r.Name || s.CPUs != r.CPUs || !same(s.Memory, r.Memory) {
+			return different
+		}
+		if p := k.devices(r.Devices, s.Devices); p != "" {
+			return "left: container " + r.Name + ": " + p
+		}
+	}
+	return ""
 }
 
 // wholePod compares what the Pod has beside what its containers have.
@@ -229,7 +310,7 @@ func (k *checker) containers(real *form.StepAnswer, said *stepClaim, owed bool) 
 			return fmt.Sprintf("container %d: kubelet %q, mirror %q", i, r.Name, s.Name)
 		}
 		mustKnow := owed && i == 0
-		for _, p := range []string{alignment(r, s, mustKnow), k.devices(r, s), k.holding(r, s, mustKnow, len(real.Containers) == 1)} {
+		for _, p := range []string{alignment(r, s, mustKnow), k.devices(r.Devices, s.Devices), k.holding(r, s, mustKnow, len(real.Containers) == 1)} {
 			if p != "" {
 				return fmt.Sprintf("container %s: %s", r.Name, p)
 			}
@@ -251,9 +332,9 @@ func alignment(r *form.ContainerAnswer, s *containerClaim, owed bool) string {
 	return ""
 }
 
-func (k *checker) devices(r *form.ContainerAnswer, s *containerClaim) string {
-	for name, ids := range r.Devices {
-		d, claimed := s.Devices[name]
+func (k *checker) devices(real map[string][]string, said map[string]deviceClaim) string {
+	for name, ids := range real {
+		d, claimed := said[name]
 		if !claimed {
 			k.t.Unclaimed++
 			continue
@@ -263,8 +344,8 @@ func (k *checker) devices(r *form.ContainerAnswer, s *containerClaim) string {
 			return fmt.Sprintf("%s: kubelet gave %v, by NUMA %v, mirror says %v %v", name, ids, counts, d.ids, d.possible)
 		}
 	}
-	for name, d := range s.Devices {
-		if _, has := r.Devices[name]; !has && !d.holds(nil, map[string]int{}) {
+	for name, d := range said {
+		if _, has := real[name]; !has && !d.holds(nil, map[string]int{}) {
 			return fmt.Sprintf("%s: kubelet gave none, mirror says %v %v", name, d.ids, d.possible)
 		}
 	}

@@ -34,11 +34,14 @@ type stepClaim struct {
 	Reason   string   `json:"reason,omitempty"`
 	Reasons  []string `json:"reasons,omitempty"`
 	Settling bool     `json:"settling,omitempty"`
+	// Of a resize: the verdict, nil when it depends; then all that are possible.
+	Resize  *string  `json:"resize,omitempty"`
+	Resizes []string `json:"resizes,omitempty"`
 	// The kubelet would search for minutes, or (Endless) for ever.
 	Unsupported bool             `json:"unsupported,omitempty"`
 	Endless     bool             `json:"endless,omitempty"`
 	Containers  []containerClaim `json:"containers,omitempty"`
-	Left        *[]form.Holding  `json:"left,omitempty"`
+	Left        *[]holdingClaim  `json:"left,omitempty"`
 
 	PodCPUs   *string             `json:"podCpus,omitempty"`
 	PodMemory *[]form.MemoryBlock `json:"podMemory,omitempty"`
@@ -50,6 +53,18 @@ type stepClaim struct {
 	MemoryState *[]form.NUMAState `json:"memoryState,omitempty"`
 }
 
+// open is true when the verdict depends on a random pick: it may be admitted,
+// or resized, and may not.
+func (c *stepClaim) open(s *form.Step) bool {
+	switch {
+	case c.Pod == "" || c.Settling:
+		return false
+	case s.Resize != nil:
+		return c.Resize == nil && slices.Contains(c.Resizes, form.ResizeTaken)
+	}
+	return c.Admitted == nil
+}
+
 type containerClaim struct {
 	Name      string                 `json:"name"`
 	Affinity  json.RawMessage        `json:"affinity,omitempty"` // absent: nothing is claimed
@@ -57,6 +72,13 @@ type containerClaim struct {
 	Devices   map[string]deviceClaim `json:"devices,omitempty"`
 	CPUs      *string                `json:"cpus,omitempty"`
 	Memory    *[]form.MemoryBlock    `json:"memory,omitempty"`
+}
+
+type holdingClaim struct {
+	Name    string                 `json:"name"`
+	Devices map[string]deviceClaim `json:"devices,omitempty"`
+	CPUs    string                 `json:"cpus,omitempty"`
+	Memory  []form.MemoryBlock     `json:"memory,omitempty"`
 }
 
 // deviceClaim is one of exact ids, exact counts, possible counts.
@@ -96,7 +118,8 @@ func (d *deviceClaim) holds(ids []string, counts map[string]int) bool {
 }
 
 // listings follow what each plugin lists, so that devices can be counted by
-// the NUMA set that they reported when they were given out.
+// the NUMA set that they reported when they were given out, or have when a Pod
+// is resized.
 type listings map[string]map[string]string
 
 func (l listings) apply(lists map[string][]form.Device) {
@@ -111,7 +134,11 @@ func (l listings) apply(lists map[string][]form.Device) {
 func (l listings) count(r string, ids []string) map[string]int {
 	out := map[string]int{}
 	for _, id := range ids {
-		out[l[r][id]]++
+		set, is := l[r][id]
+		if !is {
+			set = "unlisted"
+		}
+		out[set]++
 	}
 	return out
 }

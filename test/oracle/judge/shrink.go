@@ -95,7 +95,7 @@ func dropPod(c *form.Case, k int) bool {
 		if k--; k < 0 {
 			name := s.Admit.Name
 			c.Steps = slices.DeleteFunc(c.Steps, func(s form.Step) bool {
-				return s.Remove == name || s.Start == name || (s.Admit != nil && s.Admit.Name == name)
+				return s.Remove == name || s.Start == name || (s.Admit != nil && s.Admit.Name == name) || (s.Resize != nil && s.Resize.Name == name)
 			})
 			return true
 		}
@@ -103,25 +103,40 @@ func dropPod(c *form.Case, k int) bool {
 	return false
 }
 
+// pods are all that are asked about; a resize names one as well.
 func pods(c *form.Case) []*form.Pod {
 	var out []*form.Pod
 	for i := range c.Steps {
-		if c.Steps[i].Admit != nil {
-			out = append(out, c.Steps[i].Admit)
+		for _, p := range []*form.Pod{c.Steps[i].Admit, c.Steps[i].Resize} {
+			if p != nil {
+				out = append(out, p)
+			}
 		}
 	}
 	return out
 }
 
+// dropContainer drops it from the Pod's resizes too.
 func dropContainer(c *form.Case, k int) bool {
-	for _, p := range pods(c) {
-		for _, list := range []*[]form.Container{&p.InitContainers, &p.Containers} {
-			if k < len(*list) {
-				*list = slices.Delete(*list, k, k+1)
-				return true
-			}
-			k -= len(*list)
+	for i := range c.Steps {
+		p := c.Steps[i].Admit
+		if p == nil {
+			continue
 		}
+		all := p.All()
+		if k >= len(all) {
+			k -= len(all)
+			continue
+		}
+		for _, same := range pods(c) {
+			if same.Name != p.Name {
+				continue
+			}
+			named := func(ct form.Container) bool { return ct.Name == all[k].Name }
+			same.InitContainers = slices.DeleteFunc(same.InitContainers, named)
+			same.Containers = slices.DeleteFunc(same.Containers, named)
+		}
+		return true
 	}
 	return false
 }
@@ -186,7 +201,18 @@ func dropLimit(c *form.Case, k int) bool {
 		}
 		k -= len(names)
 	}
-	return false
+	if !c.Resizes() {
+		return false
+	}
+	// From all Pods at once: what cannot be resized must stay the same.
+	resources := resources(c)
+	if k >= len(resources) {
+		return false
+	}
+	for _, l := range limits(c) {
+		delete(l, resources[k])
+	}
+	return true
 }
 
 func lowerLimit(c *form.Case, k int) bool {

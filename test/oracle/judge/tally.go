@@ -27,6 +27,7 @@ type Tally struct {
 	CPUs, Memory, States foretold // containers' CPUs and memory blocks, states after a step
 
 	Restarts      int
+	Resizes       map[string]int // by verdict and reason
 	Disagreements int
 }
 
@@ -72,6 +73,10 @@ func (t *Tally) admissions(steps []form.StepAnswer) {
 			t.Restarts++
 			t.admissions(s.Readmitted)
 		}
+		if s.Resize != "" {
+			t.resize(s)
+			continue
+		}
 		if s.Pod == "" {
 			continue
 		}
@@ -85,6 +90,13 @@ func (t *Tally) admissions(steps []form.StepAnswer) {
 		}
 		t.Refused[s.Reason]++
 	}
+}
+
+func (t *Tally) resize(s *form.StepAnswer) {
+	if t.Resizes == nil {
+		t.Resizes = map[string]int{}
+	}
+	t.Resizes[strings.TrimSpace(s.Resize+" "+s.Reason)]++
 }
 
 func (t *Tally) add(o *Tally) {
@@ -110,6 +122,12 @@ func (t *Tally) add(o *Tally) {
 	t.Memory.add(o.Memory)
 	t.States.add(o.States)
 	t.Restarts += o.Restarts
+	for verdict, n := range o.Resizes {
+		if t.Resizes == nil {
+			t.Resizes = map[string]int{}
+		}
+		t.Resizes[verdict] += n
+	}
 	t.Disagreements += o.Disagreements
 }
 
@@ -131,6 +149,13 @@ func (t *Tally) Line(took time.Duration) string {
 	if t.States != (foretold{}) {
 		managers = fmt.Sprintf(", CPUs %s, memory %s, states %s, %d restarts", t.CPUs, t.Memory, t.States, t.Restarts)
 	}
+	for i, verdict := range sorted(t.Resizes) {
+		if i == 0 {
+			managers += ", resizes:"
+		}
+		managers += fmt.Sprintf(" %d %s;", t.Resizes[verdict], verdict)
+	}
+	managers = strings.TrimSuffix(managers, ";")
 	notRun := ""
 	if t.NotRun > 0 {
 		notRun = fmt.Sprintf(", %d not run because the kubelet would not come back", t.NotRun)

@@ -6,12 +6,13 @@ package kubelet
 
 import (
 	"context"
-	_ "unsafe" // go:linkname
+	"unsafe" // and go:linkname
 
 	cadvisorapi "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"k8s.io/kubernetes/pkg/kubelet/allocation"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
@@ -21,6 +22,7 @@ import (
 	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/kubernetes/pkg/kubelet/status"
 	"k8s.io/utils/cpuset"
 )
 
@@ -114,4 +116,33 @@ func startContainer(c cpumanager.Manager, m memorymanager.Manager, t topologyman
 	c.AddContainer(pod, container, id)
 	m.AddContainer(context.Background(), pod, container, id)
 	t.AddContainer(pod, container, id)
+}
+
+// In-place resize.
+
+const (
+	resizesInitContainers    = false
+	resizesPodLevelResources = false
+)
+
+func newAllocationManager(n *node, s status.Manager, h *topologyHandler) allocation.Manager {
+	m := allocation.NewInMemoryManager(containerManager{node: n}, s, func(*v1.Pod) {}, n.activePods, nil, n.sources)
+	m.SetContainerRuntime(noSwap{})
+	m.AddPodAdmitHandlers(lifecycle.PodAdmitHandlers{h})
+	return m
+}
+
+func (h *topologyHandler) Admit(attrs *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitResult {
+	said := h.node.topology.Admit(attrs)
+	h.said = &said
+	return said
+}
+
+func setAllocated(m allocation.Manager, pod *v1.Pod) error { return m.SetAllocatedResources(pod) }
+
+//go:linkname handlePodResourcesResize k8s.io/kubernetes/pkg/kubelet/allocation.(*manager).handlePodResourcesResize
+func handlePodResourcesResize(m unsafe.Pointer, pod *v1.Pod) (bool, error)
+
+func handleResize(m allocation.Manager, pod *v1.Pod) (bool, error) {
+	return handlePodResourcesResize(pointer(m), pod)
 }

@@ -56,6 +56,7 @@ type node struct {
 	reservedCPUs cpuset.CPUSet
 	gates        map[string]bool // those that are looked at while managers are made
 	sources      *sources
+	resizer      *resizer // nil in a case that resizes nobody
 	cpuState     cpustate.State
 	memoryState  memorystate.State
 }
@@ -105,6 +106,9 @@ func newNode(c *form.Case, gates map[string]bool, shuffle *rand.Rand) (*node, er
 		return nil, err
 	}
 	n.sources.ready = true
+	if c.Resizes() {
+		n.resizer = newResizer(n)
+	}
 	for _, r := range sortedKeys(c.Devices) {
 		if err := n.list(r, c.Devices[r]); err != nil {
 			return nil, err

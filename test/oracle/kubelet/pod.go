@@ -85,6 +85,10 @@ func quantities(in map[string]string) (v1.ResourceList, error) {
 		if q.Sign() < 0 {
 			return nil, fmt.Errorf("%s: %q is below zero: the API server refuses it", name, s)
 		}
+		// A kubelet reads what the API server has written.
+		if q, err = resource.ParseQuantity(q.String()); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", name, s, err)
+		}
 		out[v1.ResourceName(name)] = q
 	}
 	return out, nil

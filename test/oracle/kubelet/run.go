@@ -51,6 +51,10 @@ func runTimed(c *form.Case, shuffle *rand.Rand, took func(time.Duration)) (answe
 		alone.RLock()
 		defer alone.RUnlock()
 	}
+	if err := checkResizes(c); err != nil {
+		answer.Error = err.Error()
+		return answer
+	}
 	n, err := newNode(c, whileMaking, shuffle)
 	if err != nil {
 		answer.Error = err.Error()
@@ -82,6 +86,8 @@ func (n *node) survive(i int, s *form.Step) (answer form.StepAnswer, err error) 
 			switch {
 			case s.Admit != nil:
 				answer = form.StepAnswer{Pod: s.Admit.Name, Admitted: &no, Reason: form.Panic}
+			case s.Resize != nil:
+				answer = form.StepAnswer{Pod: s.Resize.Name, Resize: form.ResizeNone, Reason: form.Panic}
 			case s.Restart:
 				answer = form.StepAnswer{Restarted: &no}
 			default:
@@ -121,6 +127,8 @@ func (n *node) step(i int, s *form.Step) (form.StepAnswer, error) {
 		}
 	case s.Restart:
 		return n.restart(s.Observed)
+	case s.Resize != nil:
+		return n.resize(s.Resize, s.Observed)
 	}
 	return form.StepAnswer{}, nil
 }
@@ -137,12 +145,13 @@ func (n *node) admit(i int, p *form.Pod, observed *form.StepAnswer) (form.StepAn
 	answer := n.ask(a)
 	n.fillState(&answer)
 	if observed != nil {
-		n.imposeDevices(a, observed)
+		n.imposeDevices(a, allDevices(observed))
 		if err := n.impose(a, observed); err != nil {
 			return form.StepAnswer{}, err
 		}
 		n.imposeState(observed)
 	}
+	n.allocated(a)
 	return answer, nil
 }
 
@@ -175,17 +184,24 @@ func (n *node) containers(p *form.Pod, uid string) []form.ContainerAnswer {
 		if hint.NUMANodeAffinity != nil {
 			a.Affinity = append([]int{}, hint.NUMANodeAffinity.GetBits()...)
 		}
-		for r, list := range n.devices.GetDevices(uid, c.Name) {
-			if len(list) == 0 {
-				continue
-			}
-			if a.Devices == nil {
-				a.Devices = map[string][]string{}
-			}
-			a.Devices[r] = sortedKeys(list)
-		}
+		a.Devices = n.devicesOf(uid, c.Name)
 		a.CPUs, a.Memory = n.holding(uid, c.Name)
 		out = append(out, a)
+	}
+	return out
+}
+
+// devicesOf is nil when the container has none.
+func (n *node) devicesOf(uid, container string) map[string][]string {
+	var out map[string][]string
+	for r, list := range n.devices.GetDevices(uid, container) {
+		if len(list) == 0 {
+			continue
+		}
+		if out == nil {
+			out = map[string][]string{}
+		}
+		out[r] = sortedKeys(list)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ package kubelet
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -86,6 +87,12 @@ func (n *node) impose(a *admitted, observed *form.StepAnswer) error {
 	} else {
 		delete(n.active, a.of.Name)
 	}
+	return n.imposeHoldings(a, observed)
+}
+
+// imposeHoldings replaces what a Pod's containers, and the Pod as a whole, have
+// of CPUs and memory.
+func (n *node) imposeHoldings(a *admitted, observed *form.StepAnswer) error {
 	holdings := map[string]form.Holding{}
 	for _, c := range observed.Containers {
 		holdings[c.Name] = form.Holding{CPUs: c.CPUs, Memory: c.Memory}
@@ -166,7 +173,20 @@ func (n *node) imposeState(observed *form.StepAnswer) {
 	n.memoryState.SetMachineState(machine)
 }
 
-func (n *node) imposeDevices(a *admitted, observed *form.StepAnswer) {
+// allDevices are those of a Pod that stays, by container.
+func allDevices(a *form.StepAnswer) map[string]map[string][]string {
+	out := map[string]map[string][]string{}
+	for _, c := range a.Containers {
+		out[c.Name] = c.Devices
+	}
+	for _, c := range a.Left {
+		out[c.Name] = c.Devices
+	}
+	maps.DeleteFunc(out, func(_ string, d map[string][]string) bool { return len(d) == 0 })
+	return out
+}
+
+func (n *node) imposeDevices(a *admitted, containers map[string]map[string][]string) {
 	podDevices := field(n.devices, "podDevices")
 	held := podDevices.UnsafePointer()
 	devs := field(podDevices.Interface(), "devs")
@@ -176,11 +196,9 @@ func (n *node) imposeDevices(a *admitted, observed *form.StepAnswer) {
 			devs.SetMapIndex(key, reflect.Value{}) // delete
 		}
 	}
-	if observed.IsAdmitted() {
-		for _, c := range observed.Containers {
-			for r, ids := range c.Devices {
-				podDevicesInsert(held, uid, c.Name, r, n.byNUMA(r, ids), &pluginapi.ContainerAllocateResponse{})
-			}
+	for name, devices := range containers {
+		for r, ids := range devices {
+			podDevicesInsert(held, uid, name, r, n.byNUMA(r, ids), &pluginapi.ContainerAllocateResponse{})
 		}
 	}
 	setField(n.devices, "allocatedDevices", podDevicesAll(held))
