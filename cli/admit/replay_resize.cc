@@ -147,7 +147,8 @@ Replay::Branch Replay::Resized(const World& before, const World& world, const Ca
                                const policy::Demand& demand, const policy::Outcome& outcome) const {
   const std::string& name = step.pod.name;
   const ActivePod& active = world.pods.at(name);
-  if (!outcome.admitted && policy::Mutated(policy::Mutation::kResizeNothingStays)) {
+  if (!outcome.admitted && outcome.reason != policy::RefusalReason::kPanic &&
+      policy::Mutated(policy::Mutation::kResizeNothingStays)) {
     return NotResized(world, &active, ResizeVerdict::kDeferred,
                       policy::RefusalReasonName(outcome.reason));
   }

@@ -82,7 +82,8 @@ func (m *maker) resize() {
 		if len(m.resources) > 0 && !m.many && m.chance(20) {
 			m.relist(oneOf(m, m.resources...))
 		}
-		if m.chance(12) {
+		// An init container that has ended has no memory any more.
+		if ended := m.managers != nil && m.managers.memory && len(first.InitContainers) > 0; m.chance(12) || (ended && m.chance(60)) {
 			m.c.Steps = append(m.c.Steps, form.Step{Start: name})
 		}
 		base := first
