@@ -11,11 +11,12 @@
 #   hack/oracle.sh --ci [--cases N]               what CI runs: 1.36 (300,000 or N) and 1.35 (a sixth) live, a quarter
 #                                                 of both about all managers, the others, which take a third of
 #                                                 the time, about devices alone; 12,000 pod-level of 1.36 (a
-#                                                 twenty-fifth of N), fixtures, recordings, mutations
+#                                                 twenty-fifth of N); with resizes 6,000 of 1.36 (a fiftieth of
+#                                                 N) and 3,000 of 1.35; fixtures, recordings, mutations
 #
-# --managers devices|all|pod-level: cases about devices alone; about all managers (default), a third of them about devices
-# alone; with the gate PodLevelResourceManagers on and Pods that have resources of their own (from 1.36). Fixtures about
-# more than devices are checked with all.
+# --managers devices|all|pod-level|resize: cases about devices alone; about all managers (default), a third of them about devices
+# alone; with the gate PodLevelResourceManagers on and Pods that have resources of their own (from 1.36); in which Pods
+# are resized in place. Fixtures about more than devices are checked with all.
 # A disagreement is shrunk, printed, stored under test/oracle/fixtures/, and the exit code is 1.
 # NUMAFIT: the numafit to judge (default: build/release/numafit, built when it is not up to date).
 # NUMAFIT_MUTANT: a build with mutations, for --ci (default: build/dev/numafit).
@@ -98,6 +99,8 @@ ci() {
   managers=pod-level compare 1.36 "$((n / 25))" "$((seed + 2))" || status=1
   compare 1.35 "$((n / 24))" "$((seed + 3))" || status=1
   managers=devices compare 1.35 "$((n / 6 - n / 24))" "$((seed + 4))" || status=1
+  managers=resize compare 1.36 "$((n / 50))" "$((seed + 5))" || status=1
+  managers=resize compare 1.35 "$((n / 100))" "$((seed + 6))" || status=1
   return $status
 }
 
