@@ -12,6 +12,9 @@
 namespace numafit::policy {
 namespace {
 
+// 2 to its power is more than any number of outcomes that a caller takes.
+constexpr std::size_t kMostPlansInParts = 20;
+
 std::int64_t RequestOf(const ContainerDemand& container, std::string_view resource) {
   const auto at = container.requests.find(resource);
   return at == container.requests.end() ? 0 : at->second;
@@ -124,9 +127,11 @@ bool Admission::RefuseDevices(std::size_t index, const Plans& plans, const std::
   allocation.cpus = held_[index].cpus;
   late_refusal_ = &refusal;
   bool go_on = true;
-  for (std::size_t before = 0; go_on && before < std::size_t{1} << plans.size(); ++before) {
+  // More parts than anybody collects: `visit` ends it long before.
+  const std::size_t some = std::min(plans.size(), kMostPlansInParts);
+  for (std::size_t before = 0; go_on && before < std::size_t{1} << some; ++before) {
     Plans given;
-    for (std::size_t i = 0; i < plans.size(); ++i) {
+    for (std::size_t i = 0; i < some; ++i) {
       if ((before >> i & 1U) != 0) given.push_back(plans[i]);
     }
     go_on = Choose(index, given, 0, allocation);

@@ -2,6 +2,7 @@
 // (json_checks.h); for .cc files of this folder.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -133,6 +133,24 @@ TEST(Resize, IsAskedOfEveryState) {
   EXPECT_EQ(StepsOf(replayed)[3]["resize"], "taken");
 }
 
+// Refused for one resource, it may have been given any part of what came since: 2 to the 70th.
+TEST(Resize, ThatMayGiveMoreThanCanBeCountedIsSettling) {
+  Json replayed = Base("none");
+  Json asks = {{"gpu", "1"}};
+  Json late = {{"gpu", Json::array()}};
+  for (int i = 0; i < 70; ++i) {
+    const std::string resource = "late" + std::to_string(i);
+    asks[resource] = "1";
+    late[resource] = Json::array({{{"id", "d"}}});
+  }
+  replayed["steps"] = {
+      Admit(Pod("p", Limits("1", asks))), {{"devices", late}}, Resize(Pod("p", Limits("2", asks)))};
+  const Json steps = StepsOf(replayed);
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[0]["admitted"], true);
+  EXPECT_EQ(steps[2], Json::parse(R"({"pod": "p", "resize": null, "settling": true})"));
+}
+
 TEST(Resize, CountsAfterARestartOnlyWhenItWasTaken) {
   Json replayed = Base("none");
   const Json nic = {{"nic", "1"}};
